@@ -107,6 +107,15 @@ _ALL: tuple[Study, ...] = (
         pages=_accuracy,
     ),
     Study(
+        "carried-engines",
+        "published Graviton curves, predicted with engines observed on other hosts",
+        duration="15 minutes",
+        artefact="docs/accuracy/carried-engines.json",
+        page="docs/scores.md",
+        measure=Late("accuracy.carried:measure"),
+        pages=_accuracy,
+    ),
+    Study(
         "quickstart-interval",
         "the interval of the quickstart, as hosts were known before that fit and after it",
         artefact="docs/accuracy/quickstart-interval.json",

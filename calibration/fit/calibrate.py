@@ -54,6 +54,7 @@ def calibrate(
     *,
     host: HostProfile | None = None,
     known: EngineProfile | None = None,
+    same_host: bool = False,
     progress: Progress | None = None,
 ) -> tuple[EngineProfile, CalibrationReport]:
     """Fit an engine profile to a bundle and check it by simulation.
@@ -65,8 +66,9 @@ def calibrate(
 
     Parameters
     ----------
-    known
-        What an earlier fit left of the engine, which this one begins with, as in `fit_bundle`.
+    known, same_host
+        What an earlier fit left of the engine, which this one begins with, and whether it was made
+        on this host, as in `fit_bundle`.
 
     Returns
     -------
@@ -80,7 +82,7 @@ def calibrate(
     InputError
         The bundle can't be fitted.
     """
-    fitted = fit_bundle(bundle, host=host, known=known, progress=progress)
+    fitted = fit_bundle(bundle, host=host, known=known, same_host=same_host, progress=progress)
     fitted = fit_wake_latency(fitted, progress=progress)
     fitted = with_discrepancy(fitted, progress=progress)
     fitted = with_threads(fitted, progress=progress)

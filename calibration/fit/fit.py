@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from forecache.hwprofiles.parts import Kernel
 from forecache.hwprofiles.quantity import Quantity, Source, kind_of_fit
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import GeneratorProfile, load_generator
@@ -39,7 +40,7 @@ from .prior import (
     rests_on_prior,
 )
 from .regression import Posterior, Problem, fit, leave_out
-from .variation import observed_variation, window_errors
+from .variation import disturbance_errors, observed_variation, window_errors
 from .work_model import (
     FILLS,
     HOST_NAMES,
@@ -136,7 +137,7 @@ def work_problem(
         observed=np.concatenate([times, np.log(counted.observed)]),
         errors=np.concatenate(
             [
-                np.hypot(POINT_ERROR, window_errors(points)),
+                np.hypot(np.hypot(POINT_ERROR, window_errors(points)), disturbance_errors(points)),
                 np.full(len(counted.observed), COUNT_ERROR),
             ]
         ),
@@ -157,13 +158,19 @@ def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _fitted_leaf(old: Quantity, name: str, posterior: Posterior, what: str) -> Quantity:
-    """A leaf at its fitted value, with the range that the data leave."""
+def _fitted_leaf(old: Quantity, name: str, *, log: float, error: float, what: str) -> Quantity:
+    """A leaf at its fitted value, with the range that the data leave.
+
+    Parameters
+    ----------
+    log, error
+        The logarithm of the factor on it, and its standard error.
+    """
     if old.best == 0.0:
         return old  # a step that this engine doesn't have
     if is_counted(old):
         return old
-    value, error = old.best * posterior.factor(name), posterior.error(name)
+    value = old.best * math.exp(log)
     added = max(0.0, 1.0 - (error / prior_error(priors()[name])) ** 2)
     return Quantity(
         value=_rounded(value),
@@ -193,7 +200,12 @@ def fitted_profile(
     names = [name for name in posterior.names if name not in HOST_NAMES]
     known = given_host(posterior)
     rules = _with_its_own_bundle(prior.engine, bundle)
-    work = {**rules.work, **{n: _fitted_leaf(rules.work[n], n, posterior, what) for n in names}}
+    logs, every = prior.engine_part(posterior)
+    steps = dict(zip(posterior.names, zip(logs, np.sqrt(np.diag(every)), strict=True), strict=True))
+    work = dict(rules.work)
+    for name in names:
+        log, error = steps[name]
+        work[name] = _fitted_leaf(work[name], name, log=log, error=error, what=what)
     covariance = _table(known, posterior.names, names, names)
     date = bundle.manifest.created[:10]
     source = Source(
@@ -208,7 +220,8 @@ def fitted_profile(
         date=date,
         depth=bundle.manifest.depth,
         bundle=bundle.path.name,
-        speed={name: host.values()[name] for name in HOST_NAMES},
+        began_with=None if prior.known is None else prior.known.id,
+        speed=_found_speed(host),
         **observed_variation(bundle),
     )
     return rules.model_copy(
@@ -283,10 +296,50 @@ def given_host(posterior: Posterior) -> np.ndarray:
     return np.asarray(posterior.covariance - across @ within @ across.T)
 
 
-def fitted_host(host: HostProfile, posterior: Posterior, model: WorkModel) -> HostProfile:
-    """The host as the engine found it: its rate of instructions, its neighbours."""
+_SCALED = {
+    "kernel_scale": (
+        *("tcp_recv_ns", "tcp_send_ns", "unix_recv_ns", "unix_send_ns"),
+        *("epoll_wait_ns", "epoll_event_ns", "epoll_ctl_ns"),
+    ),
+    "wake_scale": ("wake_send_ns", "block_ns"),
+}
+"""What of a host's kernel an engine's scales multiply."""
+
+
+def _found_speed(host: HostProfile) -> dict[str, float]:
+    """The numbers of a fitted host that its capture doesn't have, by `HostSpeed` field."""
+    kernel = {name: getattr(host.kernel, name) for names in _SCALED.values() for name in names}
+    fitted = [name for name, leaf in kernel.items() if leaf and leaf.source == "bundle"]
+    return {name: getattr(host.speed(), name) for name in (*HOST_NAMES, *fitted)}
+
+
+def _as_found(host: HostProfile, prior: Prior, posterior: Posterior) -> Kernel:
+    """The host's kernel with what an engine pays for it beyond the micro-benchmarks."""
+    beyond = posterior.logs - prior.engine_part(posterior)[0]
+    update = {}
+    for scale, names in _SCALED.items():
+        index = posterior.names.index(scale)
+        if prior.host[index] == 0.0:
+            continue
+        factor = math.exp(float(beyond[index]))
+        for name in names:
+            leaf = getattr(host.kernel, name) or host.epoll_ctl
+            update[name] = Quantity(
+                value=_rounded(factor * leaf.best),
+                unit=leaf.unit,
+                kind="fitted",
+                source="bundle",
+                method=f"{factor:.2f} times the micro-benchmark, fitted to an engine's CPU time",
+            )
+    return host.kernel.model_copy(update=update)
+
+
+def fitted_host(
+    host: HostProfile, prior: Prior, posterior: Posterior, model: WorkModel
+) -> HostProfile:
+    """The host as the engine found it: its rate of instructions, its neighbours, its kernel."""
     before = {IPC: (host.user_ipc.best, "1/cycle"), FILLS: (model.fills_per_us, "1/us")}
-    leaves = {}
+    leaves: dict[str, Quantity | Kernel] = {}
     for name, (middle, unit) in before.items():
         value, error = middle * posterior.factor(name), posterior.error(name)
         leaves[name] = Quantity(
@@ -300,6 +353,7 @@ def fitted_host(host: HostProfile, posterior: Posterior, model: WorkModel) -> Ho
             high=_rounded(value * math.exp(_Z95 * error)),
         )
     source = Source(title="forecache calibrate, engine observed on this host", file="bundle")
+    leaves["kernel"] = _as_found(host, prior, posterior)
     return host.model_copy(update={**leaves, "sources": {**host.sources, "bundle": source}})
 
 
@@ -308,6 +362,7 @@ def fit_bundle(
     *,
     host: HostProfile | None = None,
     known: EngineProfile | None = None,
+    same_host: bool = False,
     progress: Progress | None = None,
 ) -> Calibration:
     """Fit an engine's and the load generator's work to a bundle.
@@ -320,6 +375,8 @@ def fit_bundle(
         What an earlier fit left of the engine, from `prior.known_of`; without it the fit begins
         with `priors.yaml`. If the bundle disagrees with it, its ranges are widened until they
         allow for the difference.
+    same_host
+        Whether that fit was made on this host, which then adds what it added there.
 
     Raises
     ------
@@ -350,18 +407,19 @@ def fit_bundle(
     check_work(work_s, what, smaller="fewer points", progress=progress)
     if progress is not None:
         progress(what)
-    prior = general_prior(bundle)
-    problem, model = work_problem(points, prior, host, bundle.profiles)
+    prior, conflict = general_prior(bundle), None
+    elsewhere = known is not None and not same_host
+    general = prior.on_another_host() if elsewhere else prior
+    problem, model = work_problem(points, general, host, bundle.profiles)
     posterior = fit(problem)
-    conflict = None
     if known is not None:
-        general, prior = prior, prior_from(known)
+        prior = prior_from(known).on_another_host() if elsewhere else prior_from(known)
         conflict = difference_from(prior, general, posterior)
         prior = prior.wider(conflict.widening)
         problem, model = work_problem(points, prior, host, bundle.profiles)
         posterior = fit(problem)
     generator_prior = load_generator("forecache")
-    found = fitted_host(host, posterior, model)
+    found = fitted_host(host, prior, posterior, model)
     # The load generator runs on the same host: its work is worth what the engine's is there.
     generator_posterior = fit_generator(points, generator_prior, found.speed())
     return Calibration(

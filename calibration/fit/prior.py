@@ -3,14 +3,16 @@
 Of an unobserved engine, or where a fit has to rest on its bundle alone, that are the ranges of
 `priors.yaml`. Otherwise it is what an earlier fit left: its profile's work with the covariance of
 the logarithms, so that what a new observation says is added to what is known. The numbers of the
-host are begun anew each time: they are the host's.
+host are begun anew each time: they are the host's. So is what its micro-benchmarks miss of system
+calls and of waking up: it multiplies `kernel_scale` and `wake_scale` in everything observed there,
+and `engine_part` takes it off again before the engine goes to another host.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 
@@ -31,6 +33,12 @@ HOST_PRIOR_ERRORS = {IPC: 0.35, FILLS: 1.0}
 """Standard errors of the logarithms of the host's fitted numbers around its profile's: cores differ
 by a factor of four in what they retire, and neighbours change within seconds."""
 
+HOST_SCALE_ERRORS = {"kernel_scale": 0.25, "wake_scale": 0.3}
+"""Standard errors of the logarithms of what a host's system calls and wake-ups cost an engine,
+relative to the host's micro-benchmarks and common to all engines there. Fitted alone, seven engines
+have kernel scales of 1.13 to 1.49 on guests with Zen 3, 4 and 5, but 1.8 to 2.0 on an Intel guest;
+wake scales of 1.2 to 2.0 (`evidence/generations/`, each `calibration`)."""
+
 _WORK = [number for number, name in enumerate(WorkModel.names) if name not in HOST_NAMES]
 _WORK_NAMES = [WorkModel.names[number] for number in _WORK]
 
@@ -49,12 +57,16 @@ class Prior:
         Of the logarithms of the factors on that, by `WorkModel.names`.
     known
         The profile that an earlier fit left; None where the general ranges are all there is.
+    host : (factors,)
+        Variance of each logarithm that is the host's and no engine's, part of `covariance`. Zero
+        where nothing is known of the engine: its part can't be told from the host's.
     """
 
     engine: EngineProfile
     mean: np.ndarray
     covariance: np.ndarray
     known: EngineProfile | None = None
+    host: np.ndarray = field(default_factory=lambda: np.zeros(len(WorkModel.names)))
 
     @property
     def errors(self) -> np.ndarray:
@@ -66,13 +78,46 @@ class Prior:
         """(factors, factors) correlation of the logarithms."""
         return np.asarray(self.covariance / np.outer(self.errors, self.errors))
 
+    @property
+    def of_engine(self) -> np.ndarray:
+        """(factors, factors) covariance without the host's part."""
+        return np.asarray(self.covariance - np.diag(self.host))
+
+    def on_another_host(self) -> Prior:
+        """The same for an engine on a host whose micro-benchmarks miss other costs than before."""
+        errors = [HOST_SCALE_ERRORS.get(name, 0.0) for name in WorkModel.names]
+        host = np.square(errors)
+        return replace(self, covariance=self.of_engine + np.diag(host), host=host)
+
     def wider(self, factor: float) -> Prior:
         """The same with errors of the work larger by a factor, at most those of `priors.yaml`."""
         general = prior_errors()
         host = np.array([name in HOST_NAMES for name in WorkModel.names])
-        wide = np.maximum(self.errors, np.minimum(factor * self.errors, general))
-        errors = np.where(host, self.errors, wide)
-        return replace(self, covariance=self.correlation * np.outer(errors, errors))
+        before = np.sqrt(np.diag(self.of_engine))
+        wide = np.maximum(before, np.minimum(factor * before, general))
+        growth = np.where(host, 1.0, wide / before)
+        of_engine = self.of_engine * np.outer(growth, growth)
+        return replace(self, covariance=of_engine + np.diag(self.host))
+
+    def engine_part(self, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
+        """What a fit on one host says of the engine on any: mean and covariance of logarithms.
+
+        With engine e ~ N(m, C), what the host adds h ~ N(0, H) and a fit of s = e + h, given s the
+        mean of e is m + C (C + H)^-1 (s - m) and its covariance C - C (C + H)^-1 C; both are
+        averaged over the posterior of s.
+
+        Returns
+        -------
+        tuple
+            (factors,) and (factors, factors), by `WorkModel.names`.
+        """
+        if not self.host.any():
+            return posterior.logs, posterior.covariance
+        gain = self.of_engine @ np.linalg.inv(self.covariance)
+        mean = self.mean + gain @ (posterior.logs - self.mean)
+        left = self.of_engine - gain @ self.of_engine
+        covariance = left + gain @ posterior.covariance @ gain.T
+        return mean, np.asarray((covariance + covariance.T) / 2.0)
 
 
 @cache
@@ -166,9 +211,10 @@ def prior_from(known: EngineProfile) -> Prior:
     """The prior that an earlier fit left, or one whose work was taken over from a relative.
 
     Its covariance where it has one. A profile without has ranges only; they count as independent.
-    Scales are held against micro-benchmarks and a memory model of the host, so they differ from
-    host to host by more than a fit on one of them can know: by what a prediction allows for the way
-    to another host.
+    Scales relate to micro-benchmarks and a memory model of the host, so they differ from host to
+    host by more than a fit on one of them can know: those of `HOST_SCALE_ERRORS` by what the host
+    adds (`Prior.on_another_host`), the others by what a prediction allows for the way to another
+    host.
     """
     general, errors = {**priors(), **priors_of(known)}, prior_errors(known)
     mean = np.zeros(len(errors))
@@ -181,7 +227,7 @@ def prior_from(known: EngineProfile) -> Prior:
     covariance = np.diag(errors**2)
     if known.covariance and known.reuse is None:
         covariance[np.ix_(_WORK, _WORK)] = marginal_covariance(known, _WORK_NAMES)
-        for name in SCALES:
+        for name in set(SCALES) - set(HOST_SCALE_ERRORS):
             index = WorkModel.names.index(name)
             covariance[index, index] += UNCHECKED_DISCREPANCY**2
     rules = known.model_copy(update={"work": {**known.work, **priors_of(known)}})

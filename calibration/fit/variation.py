@@ -11,6 +11,11 @@ import numpy as np
 from ..bundle.bundle import Bundle
 from ..bundle.points import ObservedPoint
 
+DISTURBED_ERROR = 0.13
+"""Relative error of CPU time in a disturbed window: root mean square of the difference between the
+flagged and the quiet windows of a point, over the 31 points in `evidence/bundles/` and
+`evidence/generations/` that have both."""
+
 _LEAST = 1e-3
 _MEDIAN = math.sqrt(math.pi / 2.0)
 
@@ -44,6 +49,15 @@ def window_errors(points: Sequence[ObservedPoint]) -> np.ndarray:
     window = between_windows(points) or 0.0
     windows = np.array([len(point.quiet_repetitions()) for point in points])
     return np.asarray(_MEDIAN * window / np.sqrt(windows))
+
+
+def disturbance_errors(points: Sequence[ObservedPoint]) -> np.ndarray:
+    """(points,) standard error of the logarithm of CPU time from whatever else ran on the host.
+
+    Where some windows of a point were disturbed, so may be those in which nothing was noticed.
+    """
+    shares = [np.mean([not r.quiet for r in point.repetitions]) for point in points]
+    return DISTURBED_ERROR * np.asarray(shares)
 
 
 def between_starts(starts: Sequence[Sequence[float]]) -> float | None:

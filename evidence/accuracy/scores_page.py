@@ -16,6 +16,7 @@ from ..blind.record import PREDICTED, SCORED, steps
 from ..blind.rounds import folder
 from ..gate.history import history
 from ..markdown import table
+from .carried import carried_section
 from .compared import (
     LEAST_POINTS,
     QUANTITIES,
@@ -55,7 +56,8 @@ def scores_page(out: Path) -> str:
     ]
     for by in _DIMENSIONS:
         parts += ["", *_partition_table(points, by)]
-    parts += ["", *_decisions(decisions(out)), *learned_section(out), "", *_rounds()]
+    parts += ["", *_decisions(decisions(out)), *learned_section(out), *carried_section(out)]
+    parts += ["", *_rounds()]
     parts += ["", *_history()]
     return "\n".join(parts) + "\n"
 

@@ -113,7 +113,8 @@ def refit(
         What the fit begins with, from `known_from`; by default `priors.yaml`.
     """
     bundle = Bundle.load(folder)
-    profile, report = calibrate(bundle, known=known, progress=progress)
+    # Relatives were observed on guests of one kind.
+    profile, report = calibrate(bundle, known=known, same_host=True, progress=progress)
     rules = load_engine(report.engine.name, report.engine.version)
     update = {"id": rules.id, "title": rules.title, "version": rules.version}
     # Of the version, not of the build that was observed: the embedded one has libc's allocator.

@@ -17,6 +17,7 @@ import numpy as np
 from forecache.sim.statistics import Estimate
 
 from ..prediction.predict import Prediction
+from ..prediction.uncertainty import conditioned
 
 _Z95 = 1.959963984540054
 
@@ -27,35 +28,6 @@ class MeasuredValue:
 
     value: float
     error: float
-
-
-def conditioned(
-    mean: np.ndarray,
-    covariance: np.ndarray,
-    *,
-    told: Sequence[int],
-    values: np.ndarray,
-    noise: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of a normal vector once some of its entries were measured.
-
-    Parameters
-    ----------
-    mean : (n,)
-    covariance : (n, n)
-    told
-        Indices of the measured entries.
-    values : (told,)
-        What was measured.
-    noise : (told,)
-        Variance of the errors of that, which are independent of each other.
-    """
-    index = list(told)
-    innovation = covariance[np.ix_(index, index)] + np.diag(noise)
-    gain = np.linalg.solve(innovation, covariance[index]).T
-    moved = mean + gain @ (values - mean[index])
-    left = covariance - gain @ covariance[index]
-    return moved, (left + left.T) / 2.0
 
 
 def updated(

@@ -21,7 +21,7 @@ from forecache.sim.executors import Submitted
 
 from ..prediction.predict import Prediction
 from ..prediction.system import System
-from ..prediction.uncertainty import host_ranges, learned_of, moved, symmetric_root
+from ..prediction.uncertainty import LearnedNumber, host_ranges, moved, symmetric_root
 from ..step_times.inputs import NodeInputs
 from .throughput_bound import service_times_us, throughput_bound
 
@@ -56,11 +56,12 @@ def uncertain_numbers(system: System) -> list[Uncertain]:
         # What a capture leaves open is part of what was fitted to an engine on that very host.
         ("speed", {} if system.observed_here else host_ranges(system.host)),
     ]
-    learned = {} if system.observed_here else learned_of(system.host, engine)
+    learned: dict[Part, Mapping[str, LearnedNumber]] = {}
+    if not system.observed_here:
+        learned = {"work": system.learned.work, "speed": system.learned.host}
     for part, numbers in ranges:
-        for name, bounds in sorted(numbers.items()):
-            known = learned.get(name) if part == "work" else None
-            at, off = (0.0, 1.0) if known is None else (known.mean, known.error)
+        for name, own in sorted(numbers.items()):
+            bounds, at, off = learned.get(part, {}).get(name, (own, 0.0, 1.0))
             down, up = moved(bounds, at - off), moved(bounds, at + off)
             if up > down:
                 error = math.log(up / down) / 2.0 if down > 0.0 else (up - down) / (up + down)
@@ -74,16 +75,15 @@ def correlations(system: System, numbers: Sequence[Uncertain]) -> np.ndarray:
     A fit on this very host has its own; on a host of the catalogue those of the joint fit hold.
     """
     matrix = np.eye(len(numbers))
-    together = None if system.observed_here else system.host.posterior
-    if together is not None:
-        prefixes = {"speed": "", "work": f"{system.engine.policy}."}
-        known = [
-            (n, f"{prefixes[a.part]}{a.name}") for n, a in enumerate(numbers) if a.part in prefixes
-        ]
-        for i, first in known:
-            for j, second in known:
+    if not system.observed_here:
+        learned = system.learned
+        order = [*(("speed", name) for name in learned.host), *(("work", n) for n in learned.work)]
+        at = {key: index for index, key in enumerate(order)}
+        rows = {n: at[a.part, a.name] for n, a in enumerate(numbers) if (a.part, a.name) in at}
+        for i, first in rows.items():
+            for j, second in rows.items():
                 if i != j:
-                    matrix[i, j] = together.correlated(first, second)
+                    matrix[i, j] = learned.correlation[first, second]
     fitted = (system.engine.covariance or {}) if system.observed_here else {}
     for i, a in enumerate(numbers):
         for j, b in enumerate(numbers):

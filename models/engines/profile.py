@@ -163,6 +163,8 @@ class Observed(_Record):
     date: str
     depth: Literal["clock", "instructions", "counters", "vtune"]
     bundle: str | None = None
+    began_with: str | None = None
+    """Id of the profile whose work the fit began with."""
     speed: dict[str, float] = Field(default_factory=dict)
     """Numbers of that host, by `HostSpeed` field, which the fit found together with the work."""
     variation: dict[Literal["window", "start"], float] = Field(default_factory=dict)

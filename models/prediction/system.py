@@ -36,7 +36,6 @@ from .uncertainty import (
     draw_host,
     draw_unobserved,
     learned_together,
-    learned_work,
 )
 
 UNCHECKED_DISCREPANCY = 0.08
@@ -91,9 +90,9 @@ class System:
 
     def _nominal(self) -> Numbers:
         # An engine that was fitted on this very host needs no other fit there.
-        learned = {} if self.observed_here else learned_work(self.host, self.engine)
+        host, learned = ({}, {}) if self.observed_here else self.learned.nominal()
         work = self.engine.engine_work(learned)
-        speed = self.host.speed(self._found)
+        speed = self.host.speed({**self._found, **host})
         return Numbers(speed, work, self.generator.generator_work(), ASSUMED_DISK)
 
     def numbers_at(self, steps: Mapping[str, float]) -> Numbers:
@@ -110,17 +109,18 @@ class System:
         known = self._found if self.observed_here else draw_host(self.host, draw)
         work = draw_engine(self.engine, draw, observed_here=self.observed_here)
         if not self.observed_here:
-            learned, learned_of_engine = self._learned.drawn(draw)
+            learned, learned_of_engine = self.learned.drawn(draw)
             known, work = {**known, **learned}, {**work, **learned_of_engine}
         return Numbers(
-            self.host.speed({**known, **draw_unobserved(self.host, draw)}),
+            self.host.speed({**draw_unobserved(self.host, draw), **known}),
             self.engine.engine_work(work),
             self.generator.generator_work(draw_generator(self.generator, draw)),
             draw_disk(draw),
         )
 
     @cached_property
-    def _learned(self) -> LearnedNumbers:
+    def learned(self) -> LearnedNumbers:
+        """What a joint fit to published measurements says of this engine on this host."""
         return learned_together(self.host, self.engine)
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -18,13 +18,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import ndtri
 
-from forecache.hwprofiles.learned import LearnedTogether, LearnedWork
+from forecache.hwprofiles.learned import LearnedTogether
 from forecache.hwprofiles.quantity import ranges_of
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.streams import uniform
 
 from ..engines.generator import GeneratorProfile
-from ..engines.profile import EngineProfile
+from ..engines.profile import EngineProfile, load_engine
 from ..step_times.disk import DISK_RANGES, DiskTimes
 
 Range = tuple[float, float, float]
@@ -34,6 +34,8 @@ NOT_UNCERTAIN = frozenset({"cores", "price_usd_per_hour", "memory_gib", "threads
 
 _Z95 = 1.959963984540054
 _SMALLEST = 1e-9
+_NARROWED = 0.999
+"""An error that is hardly smaller than before says nothing new."""
 _NUMBERS = 8001
 """Purpose of the draws in `streams`."""
 
@@ -142,77 +144,158 @@ def draw_host(host: HostProfile, draw: Drawn) -> dict[str, float]:
     return draw_ranges("host", host_ranges(host), draw)
 
 
-def learned_work(host: HostProfile, engine: EngineProfile) -> dict[str, float]:
-    """Work of an engine as a joint fit found it on a host of the catalogue; none elsewhere."""
-    ranges = engine.uncertain()
-    return {
-        name: moved(ranges[name], learned.mean)
-        for name, learned in learned_of(host, engine).items()
-        if name in ranges
-    }
-
-
-def draw_learned(
-    host: HostProfile, engine: EngineProfile, draw: Drawn
-) -> tuple[dict[str, float], dict[str, float]]:
-    """One draw of what a joint fit found of a host and of an engine on it, both together.
-
-    They take the place of what `draw_host` and `draw_engine` draw one by one.
-    """
-    return learned_together(host, engine).drawn(draw)
+LearnedNumber = tuple[Range, float, float]
+"""A range, where in it the number most probably lies, and its standard error, both in standard
+errors of the range."""
 
 
 @dataclass(frozen=True)
 class LearnedNumbers:
-    """What a joint fit found of a host and of an engine on it, for any number of draws.
+    """What a joint fit found of a host and of an engine on it.
 
     Attributes
     ----------
-    bounds
-        Of the host's numbers, by `HostSpeed` field.
+    host
+        Numbers of the host, by `HostSpeed` field.
     work
-        Of the engine's: their ranges, and where in them each most probably lies.
+        Numbers of the engine's work.
     correlation
         Of the standard errors of all, those of the host first.
     """
 
-    bounds: dict[str, Range]
-    work: dict[str, tuple[Range, LearnedWork]]
+    host: dict[str, LearnedNumber]
+    work: dict[str, LearnedNumber]
     correlation: np.ndarray
 
+    def nominal(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Where they most probably lie: those of the host and those of the engine."""
+        host = {n: moved(bounds, mean) for n, (bounds, mean, _) in self.host.items()}
+        return host, {n: moved(bounds, mean) for n, (bounds, mean, _) in self.work.items()}
+
     def drawn(self, draw: Drawn) -> tuple[dict[str, float], dict[str, float]]:
-        """One draw, of the host's numbers and of the engine's."""
-        if not (self.bounds or self.work):
+        """One draw, of the host's numbers and of the engine's.
+
+        They take the place of what `draw_host` and `draw_engine` draw one by one.
+        """
+        if not (self.host or self.work):
             return {}, {}
-        names = [*(f"host.{name}" for name in self.bounds), *(f"work.{name}" for name in self.work)]
+        names = [*(f"host.{name}" for name in self.host), *(f"work.{name}" for name in self.work)]
         steps = draw.jointly(names, self.correlation).tolist()
-        of_host, of_work = steps[: len(self.bounds)], steps[len(self.bounds) :]
-        return (
-            {n: moved(b, z) for (n, b), z in zip(self.bounds.items(), of_host, strict=True)},
-            {
-                name: moved(bounds, learned.mean + learned.error * z)
-                for (name, (bounds, learned)), z in zip(self.work.items(), of_work, strict=True)
-            },
+        numbers = [*self.host.items(), *self.work.items()]
+        found = [
+            (name, moved(bounds, mean + error * z))
+            for (name, (bounds, mean, error)), z in zip(numbers, steps, strict=True)
+        ]
+        return dict(found[: len(self.host)]), dict(found[len(self.host) :])
+
+    def with_observation(
+        self, known: Mapping[str, Range], observed: Mapping[str, Range]
+    ) -> LearnedNumbers:
+        """The same once an engine of this kind was also observed on another host.
+
+        The joint fit began with what was `known` of the engine's work. An observation that leaves
+        a number at d with error r, both in standard errors of what was known, has told of it
+        d / (1 - r^2) with the variance r^2 / (1 - r^2); a number that it did not narrow stays.
+        """
+        names, numbers = [*self.host, *self.work], [*self.host.values(), *self.work.values()]
+        told, values, noise = [], [], []
+        for index, name in enumerate(names[len(self.host) :], start=len(self.host)):
+            if name not in known or name not in observed:
+                continue
+            ratio = _log_error(observed[name]) / _log_error(known[name])
+            if ratio < _NARROWED:
+                distance = math.log(observed[name][1] / known[name][1]) / _log_error(known[name])
+                told.append(index)
+                values.append(distance / (1.0 - ratio**2))
+                noise.append(ratio**2 / (1.0 - ratio**2))
+        if not told:
+            return self
+        errors = np.array([error for _, _, error in numbers])
+        mean, covariance = conditioned(
+            np.array([mean for _, mean, _ in numbers]),
+            self.correlation * np.outer(errors, errors),
+            told=told,
+            values=np.array(values),
+            noise=np.array(noise),
+        )
+        errors = np.sqrt(np.maximum(np.diag(covariance), _SMALLEST))
+        after = [
+            (bounds, float(m), float(e))
+            for (bounds, _, _), m, e in zip(numbers, mean, errors, strict=True)
+        ]
+        found = dict(zip(names, after, strict=True))
+        return LearnedNumbers(
+            {name: found[name] for name in self.host},
+            {name: found[name] for name in self.work},
+            covariance / np.outer(errors, errors),
         )
 
 
+def _log_error(bounds: Range) -> float:
+    """Standard error of the logarithm of a number whose range holds it with 95%."""
+    low, _, high = bounds
+    return math.log(high / low) / (2.0 * _Z95)
+
+
+def conditioned(
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    *,
+    told: Sequence[int],
+    values: np.ndarray,
+    noise: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of a normal vector once some of its entries were measured.
+
+    Parameters
+    ----------
+    mean : (n,)
+    covariance : (n, n)
+    told
+        Indices of the measured entries.
+    values : (told,)
+        What was measured.
+    noise : (told,)
+        Variance of the errors of that, which are independent of each other.
+    """
+    index = list(told)
+    innovation = covariance[np.ix_(index, index)] + np.diag(noise)
+    gain = np.linalg.solve(innovation, covariance[index]).T
+    moved_to = mean + gain @ (values - mean[index])
+    left = covariance - gain @ covariance[index]
+    return moved_to, (left + left.T) / 2.0
+
+
 def learned_together(host: HostProfile, engine: EngineProfile) -> LearnedNumbers:
-    """What a joint fit found of a host and of an engine on it; nothing without one."""
-    learned, known = learned_of(host, engine), host.posterior
-    if known is None:
+    """What a joint fit found of a host and of an engine on it; nothing without one.
+
+    An engine that was observed elsewhere, beginning with what is shipped of it, adds to that.
+    """
+    posterior = host.posterior
+    if posterior is None:
         return LearnedNumbers({}, {}, np.zeros((0, 0)))
-    ranges = engine.uncertain()
-    every = host_ranges(host)
-    bounds = {name: every[name] for name in _correlated(known) if name in every}
-    work = {name: (ranges[name], learned[name]) for name in sorted(learned) if name in ranges}
+    shipped = _shipped_before(engine)
+    ranges = (shipped or engine).uncertain()
+    every, learned = host_ranges(host), posterior.of_policy(engine.policy)
+    bounds = {n: (every[n], 0.0, 1.0) for n in _correlated(posterior) if n in every}
+    work = {
+        name: (ranges[name], learned[name].mean, learned[name].error)
+        for name in sorted(learned)
+        if name in ranges
+    }
     called = [*bounds, *(f"{engine.policy}.{name}" for name in work)]
-    matrix = np.array([[known.correlated(a, b) for b in called] for a in called])
-    return LearnedNumbers(bounds, work, matrix)
+    matrix = np.array([[posterior.correlated(a, b) for b in called] for a in called])
+    found = LearnedNumbers(bounds, work, matrix)
+    return found if shipped is None else found.with_observation(ranges, engine.uncertain())
 
 
-def learned_of(host: HostProfile, engine: EngineProfile) -> dict[str, LearnedWork]:
-    """What a joint fit says of an engine's work on a host, by number; nothing elsewhere."""
-    return {} if host.posterior is None else host.posterior.of_policy(engine.policy)
+def _shipped_before(engine: EngineProfile) -> EngineProfile | None:
+    """The shipped profile that an observation by a user began with; None for any other engine."""
+    observed = engine.observed
+    if observed is None or observed.began_with is None:
+        return None
+    shipped = load_engine(engine.engine, engine.version)
+    return shipped if observed.began_with == shipped.id != engine.id else None
 
 
 def _correlated(known: LearnedTogether) -> list[str]:

@@ -11,7 +11,7 @@ from forecache.calibration.fit.conflict import Conflict, conflict_of
 from forecache.calibration.fit.discrepancy import ModelError, discrepancy_of, known_error
 from forecache.calibration.fit.fit import Calibration, fit_bundle
 from forecache.calibration.fit.known import known_before
-from forecache.calibration.fit.prior import known_of, prior_error, prior_from, priors
+from forecache.calibration.fit.prior import Prior, known_of, prior_error, prior_from, priors
 from forecache.calibration.fit.regression import Posterior, Problem, fit
 from forecache.calibration.fit.work_model import HOST_NAMES, INSTRUCTIONS, SCALES, WorkModel
 from forecache.calibration.observe.design import design_points
@@ -121,27 +121,78 @@ def test_a_fit_of_what_it_began_with_narrows_every_range(bundle: Path, alone: Ca
     assert words.words == []
 
 
-def test_a_fit_that_disagrees_says_so_and_begins_with_wider_ranges(
-    bundle: Path, alone: Calibration
-) -> None:
-    work = dict(alone.profile.work)
-    leaf = work["kernel_scale"]
+def moved(engine: EngineProfile, name: str, factor: float) -> EngineProfile:
+    """The profile with one number of its work off by a factor, as sure of it as before."""
+    leaf = engine.work[name]
     assert leaf.value is not None
     assert leaf.low is not None
     assert leaf.high is not None
-    far = {"value": leaf.value * 1.6, "low": leaf.low * 1.6, "high": leaf.high * 1.6}
-    work["kernel_scale"] = leaf.model_copy(update=far)
-    other = fit_bundle(Bundle.load(bundle), known=alone.profile.model_copy(update={"work": work}))
+    far = {"value": leaf.value, "low": leaf.low, "high": leaf.high}
+    leaf = leaf.model_copy(update={key: factor * value for key, value in far.items()})
+    return engine.model_copy(update={"work": {**engine.work, name: leaf}})
+
+
+def test_a_fit_that_disagrees_says_so_and_begins_with_wider_ranges(
+    bundle: Path, alone: Calibration
+) -> None:
+    known = moved(alone.profile, "get_instructions_per_byte", 4.0)
+    other = fit_bundle(Bundle.load(bundle), known=known)
     told = known_before(other)
     assert told is not None
     assert told.widening > 1.0
-    assert told.differences[0].name == "kernel_scale"
+    assert told.differences[0].name == "get_instructions_per_byte"
     [sentence] = told.words
-    assert "kernel_scale, which alone it puts at 0.6" in sentence
+    assert "get_instructions_per_byte, which alone it puts at 0.2" in sentence
     general = priors()
+    of_engine = np.sqrt(np.diag(other.prior.of_engine))
     for name in WORK:
-        wide = other.prior.errors[WorkModel.names.index(name)]
-        assert wide <= max(prior_error(general[name]), prior_error(work[name])) * 1.001
+        wide = of_engine[WorkModel.names.index(name)]
+        assert wide <= max(prior_error(general[name]), prior_error(known.work[name])) * 1.001
+
+
+@pytest.mark.parametrize(
+    ("scale", "leaf"), [("kernel_scale", "tcp_send_ns"), ("wake_scale", "block_ns")]
+)
+def test_what_a_host_costs_all_engines_stays_with_the_host(
+    bundle: Path, alone: Calibration, scale: str, leaf: str
+) -> None:
+    """An engine known to pay 1/1.5 of what it pays here: the host takes the factor."""
+    known = moved(alone.profile, scale, 1 / 1.5)
+    again = fit_bundle(Bundle.load(bundle), known=known)
+    before, after = known.work[scale], again.profile.work[scale]
+    assert after.best == pytest.approx(before.best, rel=0.12)
+    assert again.profile.observed is not None
+    # On this host both together are what a fit of the bundle alone finds.
+    here = after.best * again.profile.observed.speed[leaf]
+    found = alone.profile.work[scale].best * getattr(alone.host.kernel, leaf).best
+    assert here == pytest.approx(found, rel=2.0 * alone.posterior.error(scale))
+    assert after.low is not None
+    assert before.low is not None
+    assert after.low / after.best <= before.low / before.best * 1.05, "as unsure as before"
+
+
+def test_the_engines_part_of_a_fit_is_that_of_the_joint_posterior() -> None:
+    """Closed form: condition (e, h) on observations of e + h by Bayes, in one go."""
+    random = np.random.default_rng(7)
+    size = len(WorkModel.names)
+    root = 0.1 * np.eye(size) + 0.03 * random.standard_normal((size, size))
+    own, mean = root @ root.T, 0.1 * random.standard_normal(size)
+    prior = Prior(load_engine("valkey-9.1"), mean, own).on_another_host()
+    host = np.diag(prior.host)
+    rows, noise = random.standard_normal((12, size)), 0.04
+    seen = rows @ (0.2 * random.standard_normal(size))
+    both = np.block([[own, np.zeros_like(own)], [np.zeros_like(own), host]])
+    stacked = np.hstack([rows, rows])
+    gain = both @ stacked.T @ np.linalg.inv(stacked @ both @ stacked.T + noise**2 * np.eye(12))
+    expected = np.concatenate([mean, np.zeros(size)]) + gain @ (seen - rows @ mean)
+    left = both - gain @ stacked @ both
+    precision = np.linalg.inv(prior.covariance) + rows.T @ rows / noise**2
+    covariance = np.linalg.inv(precision)
+    logs = covariance @ (np.linalg.solve(prior.covariance, mean) + rows.T @ seen / noise**2)
+    problem = linear(rows, seen, prior.covariance, noise)
+    found, spread = prior.engine_part(Posterior(problem, logs, covariance, np.ones(size), 0.0))
+    assert found == pytest.approx(expected[:size], abs=1e-8)
+    assert spread == pytest.approx(left[:size, :size], abs=1e-8)
 
 
 def test_kinds_of_a_fresh_fit_say_what_its_data_add(alone: Calibration) -> None:
@@ -185,7 +236,8 @@ def test_ranges_are_the_prior_where_there_is_no_covariance() -> None:
     reused = load_engine("valkey-9.0")
     prior = prior_from(reused)
     assert prior.correlation == pytest.approx(np.eye(len(WorkModel.names)))
-    for name, error in zip(WorkModel.names, prior.errors, strict=True):
+    of_engine = np.sqrt(np.diag(prior.of_engine))
+    for name, error in zip(WorkModel.names, of_engine, strict=True):
         if name not in HOST_NAMES:
             own, general = prior_error(reused.work[name]), prior_error(priors()[name])
             assert error == pytest.approx(min(own, general))

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
-from forecache.calibration.fit.variation import between_starts, between_windows
+from forecache.calibration.fit.variation import (
+    DISTURBED_ERROR,
+    between_starts,
+    between_windows,
+    disturbance_errors,
+)
 from tests.calibration.test_bundle import repetition
 
 
@@ -35,3 +40,16 @@ def test_starts_are_told_apart_from_windows() -> None:
     ]
     assert between_starts(starts) == pytest.approx(0.2, rel=0.25)
     assert between_starts([]) is between_starts([[1000.0]]) is None
+
+
+def test_windows_beside_other_work_weigh_less() -> None:
+    """A point whose windows all saw other work is known no better than such windows are."""
+    given = Conditions(command="get")
+
+    def point(disturbed: int) -> ObservedPoint:
+        flags = [["disturbed"]] * disturbed + [[]] * (4 - disturbed)
+        windows = [repetition(1000.0).model_copy(update={"flags": own}) for own in flags]
+        return ObservedPoint(given=given, repetitions=windows)
+
+    errors = disturbance_errors([point(0), point(1), point(4)])
+    assert errors == pytest.approx([0.0, DISTURBED_ERROR / 4, DISTURBED_ERROR])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.conditioning import MeasuredValue, conditioned, updated
+from forecache.models.advice.conditioning import MeasuredValue, updated
 from forecache.models.prediction.predict import SERVER_CPU, Prediction, predict_cases
+from forecache.models.prediction.uncertainty import conditioned
 
 _Z95 = 1.959963984540054
 QUANTITIES = ["throughput_rps", "p50_ms", SERVER_CPU]
