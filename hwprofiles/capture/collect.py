@@ -1,14 +1,18 @@
 """Running the micro-benchmarks, spread over time, and keeping every repetition.
 
 Everything is repeated in rounds: on a shared machine a neighbour, or a hypervisor that moves
-virtual CPUs, may disturb one round but hardly all.
+virtual CPUs, may disturb one round but hardly all. What another program gets in the way of is tried
+again. Rounds, retries and regions are bounded by time: on a busy machine there are fewer samples,
+and what could not be measured at all is left to a range.
 """
 
 import os
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +26,15 @@ from .summary import rounded
 CHAINS = (1, 2, 4, 8, 12, 16, 24, 32, 48)
 ACROSS_BYTES = (64, 1024, 4096, 16_384, 65_000)
 """Sizes of messages between two CPUs."""
-_ROUNDS = 3
+ROUNDS = 3
+_ROUNDS_S = 28.0
+"""No further round begins that would end later than this; an idle machine takes 21 s for three."""
+_RETRY_S = 4.0
+"""In all rounds together, how long a probe is tried again."""
+_SETTLE_S = 6.0
+"""For more rounds of what two CPUs do to each other."""
+_REGIONS_S = 8.0
+"""Of the regions together; pages that a hypervisor has yet to find take up to 35 us each."""
 _MOST_PAIR_ROUNDS = 7
 """Most rounds of what two CPUs do to each other; fewer if three saw them equally far apart."""
 _COPY_PAIRS_A_ROUND = 4
@@ -31,6 +43,19 @@ _MESSAGES_TO_SLEEPERS = 400
 """In a run; one wake-up in a thousand takes a millisecond."""
 # A run of messages to a sleeper in which fewer met it asleep says nothing.
 _FEWEST_SLEEPS = 10
+_TCP, _UNIX = "messages over local TCP", "messages over Unix sockets"
+_EVENTS, _COPY, _WINDOWS = "epoll_wait", "large messages", "windows of messages"
+_ACROSS, _WAKING = "messages between two CPUs", "waking a thread on another CPU"
+SAMPLES = {
+    _TCP: "tcp_send_ns",
+    _UNIX: "unix_send_ns",
+    _EVENTS: "epoll_wait_ns",
+    _COPY: "copy_ns_per_byte",
+    _WINDOWS: "window_ns",
+    _ACROSS: f"tcp_send_{ACROSS_BYTES[0]}_across_ns",
+    _WAKING: "wake_latency_ns",
+}
+"""Probes that other programs may stop, in words, and samples that each has given if it ended."""
 _MIB = 1024 * 1024
 # Regions of random loads: from where a second-level TLB ends to the heap of a large engine.
 _REGIONS = tuple(_MIB * 2**power for power in range(7, 13))
@@ -66,6 +91,12 @@ class Collected:
     interruptions_per_s
         By duration in us, how often per second a busy CPU was taken away for at least that long: a
         sample for each CPU and round.
+    disturbed
+        By probe, in words, the reason why it failed last, and for how many seconds it was tried.
+    regions
+        How many memory has room for; `region_ns` has fewer where time was short.
+    rounds
+        How many there was time for.
     """
 
     short: dict[str, list[float]] = field(default_factory=dict)
@@ -74,10 +105,43 @@ class Collected:
     region_ns: dict[int, list[float]] = field(default_factory=dict)
     survival_ns: dict[float, list[float]] = field(default_factory=dict)
     interruptions_per_s: dict[int, list[float]] = field(default_factory=dict)
+    disturbed: dict[str, tuple[str, float]] = field(default_factory=dict)
+    regions: int = 0
+    rounds: int = 0
 
     def add(self, name: str, samples: list[float]) -> None:
         """Append samples to those a name has."""
         self.short.setdefault(name, []).extend(samples)
+
+    def attempt(self, probe: str, run: Callable[["Collected"], None]) -> bool:
+        """Run a probe and keep its samples; again, within `_RETRY_S`, if something disturbs it.
+
+        Parameters
+        ----------
+        probe
+            One of `SAMPLES`.
+        run
+            Adds `short` samples; those of a run that fails are dropped.
+
+        Returns
+        -------
+        bool
+            Whether there are samples of it.
+        """
+        _, tried_s = self.disturbed.get(probe, ("", 0.0))
+        while True:
+            own, started_s = Collected(), time.monotonic()
+            try:
+                run(own)
+            except sockets.DisturbedError as error:
+                tried_s += time.monotonic() - started_s
+                self.disturbed[probe] = (str(error).rstrip("."), tried_s)
+                if tried_s >= _RETRY_S:
+                    return False
+                continue
+            for name, samples in own.short.items():
+                self.add(name, samples)
+            return True
 
     def as_plain_data(self) -> dict[str, Any]:
         """What a profile keeps under `raw`."""
@@ -99,18 +163,20 @@ def collect(machine: Machine, say: Callable[[str], None]) -> Collected:
     pair = machine.pair if machine.usable_cpus > 1 else None
     pair_rounds: list[PairRound] = []
     with pinned(machine.pair[0] if machine.pair else machine.cpus[0]):
-        for session in range(_ROUNDS):
-            of = f"({session + 1} of {_ROUNDS})"
+        started_s = time.monotonic()
+        while found.rounds < ROUNDS and _time_for_another(found.rounds, started_s):
+            of = f"({found.rounds + 1} of {ROUNDS})"
             say(f"clock, system calls, messages, transfers between cores {of}")
             _short_round(found)
             if pair is not None:
-                pair_rounds.append(_pair_round(pair))
+                pair_rounds.append(_pair_round(pair, found))
             say(f"latency of caches and memory by working set {of}")
-            _memory_round(machine, found, last=session == _ROUNDS - 1)
+            _memory_round(machine, found, first=found.rounds == 0)
             _survival_round(machine, found)
             if pair is not None:
                 say(f"interruptions of busy cores {of}")
                 _interruptions(pair, found, duration_s=_WATCH_S)
+            found.rounds += 1
         if pair is not None:
             _settle(pair, pair_rounds, found, say)
         say("encryption")
@@ -118,6 +184,12 @@ def collect(machine: Machine, say: Callable[[str], None]) -> Collected:
         say("page walks of large regions")
         _regions(machine, found)
     return found
+
+
+def _time_for_another(rounds: int, started_s: float) -> bool:
+    """Whether a round that takes as long as the earlier ones did ends in time."""
+    elapsed_s = time.monotonic() - started_s
+    return rounds == 0 or elapsed_s * (rounds + 1) / rounds <= _ROUNDS_S
 
 
 @contextmanager
@@ -142,8 +214,8 @@ def _largest_bytes(machine: Machine) -> int:
     return max(16 * _MIB, min(wanted, machine.available_bytes // 6))
 
 
-def _memory_round(machine: Machine, found: Collected, *, last: bool) -> None:
-    """Latency on small and on huge pages; in the last round parallel chains and bandwidth too.
+def _memory_round(machine: Machine, found: Collected, *, first: bool) -> None:
+    """Latency on small and on huge pages; in the first round parallel chains and bandwidth too.
 
     Small pages are what an engine's heap is on.
     """
@@ -156,7 +228,7 @@ def _memory_round(machine: Machine, found: Collected, *, last: bool) -> None:
             curve = found.latency_ns.setdefault(pages, {})
             for size, samples in memory.latency_samples(buffer, sizes).items():
                 curve.setdefault(size, []).extend(samples)
-            if last and not huge:
+            if first and not huge:
                 # The last working set measured is the largest, and its chain is still linked.
                 for chains in CHAINS:
                     samples = memory.parallel_samples(buffer, sizes[-1], chains)
@@ -173,15 +245,23 @@ def _last_cache_bytes(machine: Machine) -> int:
 
 
 def _regions(machine: Machine, found: Collected) -> None:
-    """Random loads over regions as large as an engine's heap."""
+    """Random loads over regions as large as an engine's heap, as long as there is time."""
     sizes = [size for size in _REGIONS if size <= machine.available_bytes // 4]
+    if not sizes:
+        return
     lines = 2 * _last_cache_bytes(machine) // memory.LINE_BYTES
-    for size in sizes:
-        buffer = memory.Buffer(size, huge=False)
-        try:
+    found.regions = len(sizes)
+    end_s = time.monotonic() + _REGIONS_S
+    # One buffer for all: a region is the beginning of the next, and most of the time goes into
+    # pages that are touched for the first time.
+    buffer = memory.Buffer(sizes[-1], huge=False, touched=False)
+    try:
+        for size in sizes:
+            if not buffer.touch(size, until_s=end_s):
+                return
             found.region_ns[size] = memory.region_samples(buffer, size, lines=lines)
-        finally:
-            buffer.close()
+    finally:
+        buffer.close()
 
 
 def _encryption(found: Collected) -> None:
@@ -212,7 +292,7 @@ def look(pair: tuple[int, int], found: Collected, *, duration_s: float) -> None:
     """Once more what the host does to these two CPUs: interruptions, and a run of wake-ups."""
     with pinned(pair[0]):
         _interruptions(pair, found, duration_s=duration_s)
-        _sleepers(pair, found, runs=1)
+        found.attempt(_WAKING, lambda own: _sleepers(pair, own, runs=1))
 
 
 def _interruptions(pair: tuple[int, int], found: Collected, *, duration_s: float) -> None:
@@ -240,13 +320,16 @@ class PairRound:
         return statistics.median(self.distances_ns) if cores.alike(nearest, farthest) else None
 
 
-def _pair_round(pair: tuple[int, int]) -> PairRound:
-    """One round of lines, messages and wake-ups between two CPUs."""
-    own = Collected()
+def _pair_round(pair: tuple[int, int], whole: Collected) -> PairRound:
+    """One round of lines, messages and wake-ups between two CPUs.
+
+    `whole` keeps what disturbed it; samples are those of the round.
+    """
+    own = Collected(disturbed=whole.disturbed)
     distances_ns = [cores.distance_ns(pair, pin)]
     own.add("core_to_core_ns", cores.core_to_core_samples(*pair, pin))
-    for part in (_across, _sleepers):
-        part(pair, own)
+    for probe, part in ((_ACROSS, _across), (_WAKING, _sleepers)):
+        own.attempt(probe, partial(part, pair))
         distances_ns.append(cores.distance_ns(pair, pin))
     return PairRound(distances_ns, own)
 
@@ -261,9 +344,14 @@ def _settle(
 
     All rounds are kept where no two of them agree; the range of `core_to_core_ns` then says so.
     """
-    while len(of_one_distance(rounds)) < _ROUNDS and len(rounds) < _MOST_PAIR_ROUNDS:
+    end_s = time.monotonic() + _SETTLE_S
+    while (
+        len(of_one_distance(rounds)) < ROUNDS
+        and len(rounds) < _MOST_PAIR_ROUNDS
+        and time.monotonic() < end_s
+    ):
         say("transfers between cores once more: the hypervisor has moved them")
-        rounds.append(_pair_round(pair))
+        rounds.append(_pair_round(pair, found))
     kept = of_one_distance(rounds)
     for one in kept if len(kept) > 1 else rounds:
         for name, samples in one.found.short.items():
@@ -289,21 +377,41 @@ def _short_round(found: Collected) -> None:
     found.add("clock_ghz", cores.clock_samples())
     found.add("answer_ns", cores.answer_samples())
     found.add("syscall_ns", cores.syscall_samples())
-    for transport in ("tcp", "unix"):
-        costs = sockets.awake_samples(transport, repetitions=30)
-        found.add(f"{transport}_send_ns", costs.send)
-        found.add(f"{transport}_recv_ns", costs.receive)
-        found.add(f"{transport}_send_thread_cpu_ns", costs.send_cpu)
-        found.add(f"{transport}_recv_thread_cpu_ns", costs.receive_cpu)
+    for probe, transport in ((_TCP, "tcp"), (_UNIX, "unix")):
+        found.attempt(probe, partial(_awake, transport))
+    found.attempt(_EVENTS, _events)
+    for _ in range(_WINDOWS_A_ROUND):
+        found.attempt(_WINDOWS, _window)
+    found.add("epoll_ctl_ns", sockets.epoll_change_samples(repetitions=20))
+    for _ in range(_COPY_PAIRS_A_ROUND):
+        found.attempt(_COPY, _copy)
+
+
+def _awake(transport: str, found: Collected) -> None:
+    """Messages between connections of one thread."""
+    costs = sockets.awake_samples(transport, repetitions=30)
+    found.add(f"{transport}_send_ns", costs.send)
+    found.add(f"{transport}_recv_ns", costs.receive)
+    found.add(f"{transport}_send_thread_cpu_ns", costs.send_cpu)
+    found.add(f"{transport}_recv_thread_cpu_ns", costs.receive_cpu)
+
+
+def _events(found: Collected) -> None:
+    """Calls of epoll_wait, and the events they return."""
     waits, events = sockets.epoll_samples(repetitions=20)
     found.add("epoll_wait_ns", waits)
     found.add("epoll_event_ns", events)
-    for _ in range(_WINDOWS_A_ROUND):
-        costs = sockets.awake_samples("tcp", repetitions=_WINDOW_REPETITIONS)
-        found.add("window_ns", [statistics.fmean(costs.send) + statistics.fmean(costs.receive)])
-    found.add("epoll_ctl_ns", sockets.epoll_change_samples(repetitions=20))
-    for _ in range(_COPY_PAIRS_A_ROUND):
-        found.add("copy_ns_per_byte", [_copy_ns_per_byte()])
+
+
+def _window(found: Collected) -> None:
+    """The mean time of a message over about a tenth of a second."""
+    costs = sockets.awake_samples("tcp", repetitions=_WINDOW_REPETITIONS)
+    found.add("window_ns", [statistics.fmean(costs.send) + statistics.fmean(costs.receive)])
+
+
+def _copy(found: Collected) -> None:
+    """What a byte of a large message takes."""
+    found.add("copy_ns_per_byte", [_copy_ns_per_byte()])
 
 
 def _across(pair: tuple[int, int], found: Collected) -> None:

@@ -18,6 +18,8 @@ _KEYS = {
     "ecdsa": ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
     "rsa": ["-newkey", "rsa:2048"],
 }
+_KEY_S = 10.0
+"""An idle core makes a key within a second."""
 _MOST_FLIGHTS = 10
 _CONNECTIONS = 64
 """Used in turn, as a server does: a connection's keys and buffers have left the nearest cache."""
@@ -67,20 +69,23 @@ def _continued(end: ssl.SSLObject) -> bool:
 def contexts(key: str) -> tuple[ssl.SSLContext, ssl.SSLContext] | None:
     """Settings of a server with a new `ecdsa` or `rsa` key, and of its client.
 
-    None where there is no `openssl` command to make the key, or it fails.
+    None where there is no `openssl` command to make the key, or it fails or takes too long.
     """
     command = shutil.which("openssl")
     if command is None:
         return None
     with tempfile.TemporaryDirectory(prefix="forecache-") as folder:
         files = [str(Path(folder, name)) for name in ("key.pem", "certificate.pem")]
-        made = subprocess.run(
-            [command, "req", "-x509", *_KEYS[key], "-nodes", "-days", "1", "-subj"]
-            + ["/CN=forecache", "-keyout", files[0], "-out", files[1]],
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
+        try:
+            made = subprocess.run(
+                [command, "req", "-x509", *_KEYS[key], "-nodes", "-days", "1", "-subj"]
+                + ["/CN=forecache", "-keyout", files[0], "-out", files[1]],
+                capture_output=True,
+                timeout=_KEY_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return None
         if made.returncode != 0:
             return None
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -16,11 +16,12 @@ import numpy as np
 
 from forecache.sim.errors import InputError
 
+from ..catalogue import list_hosts
 from ..parts import Cache, Captured, Dram, Kernel, Network, Tlb, Tls, Topology, Variation
 from ..quantity import Curve, Quantity, Source
 from ..schema import HostProfile
 from ..speed import READ_BYTES
-from .collect import ACROSS_BYTES, Collected, collect
+from .collect import ACROSS_BYTES, ROUNDS, SAMPLES, Collected, collect
 from .cores import ANSWER_INSTRUCTIONS
 from .machine import CacheFacts, Machine, busy_cpu_seconds, inspect_machine
 from .memory import LINE_BYTES
@@ -33,6 +34,7 @@ _WAKE_SHARES = (
     *(0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95),
     *(0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 1.0),
 )
+_FEWEST_WINDOWS = 4
 # How many of the largest working sets show the time of page walks.
 _WALK_SIZES = 3
 # What is assumed of a cache the kernel does not describe: the least and most that servers have.
@@ -42,9 +44,10 @@ _CACHE_RANGES = {1: (32 * 1024, 128 * 1024), 2: (256 * 1024, 4 * _MIB), 3: (4 * 
 def capture_host(*, progress: Callable[[str], None] | None = None) -> HostProfile:
     """Measure this host.
 
-    Takes about a quarter of a minute. It measures what this process may use: CPUs by affinity and
-    cgroup, memory by cgroup. Run it while the host is otherwise idle; medians bear with some
-    disturbance, and the profile's notes say what was seen of it.
+    Takes half a minute; beside other programs there are fewer samples, so that it takes less than
+    a minute there too. It measures what this process may use: CPUs by affinity and cgroup, memory
+    by cgroup. Run it while the host is otherwise idle; medians bear with some disturbance. What
+    could not be measured is assumed, in the range of the catalogue's hosts; notes say what and why.
 
     Parameters
     ----------
@@ -68,10 +71,13 @@ def capture_host(*, progress: Callable[[str], None] | None = None) -> HostProfil
     disturbances = []
     if others / elapsed > 0.1:
         disturbances.append(
-            f"other programs used {others / elapsed:.1f} CPUs meanwhile; run it alone"
+            f"other programs used {others / elapsed:.1f} CPUs while it was profiled; run it alone"
         )
-    if after[1] - before[1] > 0.05 * elapsed:
-        disturbances.append(f"the hypervisor withheld {after[1] - before[1]:.1f} s of CPU time")
+    withheld_s = after[1] - before[1]
+    if withheld_s > 0.05 * elapsed:
+        disturbances.append(
+            f"the hypervisor withheld {withheld_s:.1f} s of CPU time while it was profiled"
+        )
     return describe(machine, found, elapsed_s=elapsed, notes=disturbances)
 
 
@@ -356,9 +362,11 @@ def _walk_curve(found: Collected) -> Curve | None:
     )
 
 
-def _variation(found: Collected) -> Variation:
+def _variation(found: Collected) -> Variation | None:
     """By how much windows of the same messages differed in the minute that the capture took."""
-    logs = np.log(found.short["window_ns"])
+    logs = np.log(found.short.get("window_ns", []))
+    if len(logs) < _FEWEST_WINDOWS:
+        return None
     # Of few windows the deviation itself is known to one part in sqrt(2 n).
     error = 2.0 / math.sqrt(2.0 * len(logs))
     value = max(1e-3, float(logs.std(ddof=1)))
@@ -487,7 +495,7 @@ def _kernel(machine: Machine, found: Collected) -> Kernel:
         for call in ("send", "recv"):
             name = f"{transport}_{call}_ns"
             how = f"{SMALL_BYTES} bytes over local {transport}, peer awake"
-            leaves[name] = measured(found.short[name], "ns", how)
+            leaves[name] = _kernel_leaf(found, name, "ns", how)
     for name, unit, how in (
         ("epoll_wait_ns", "ns", "non-blocking, without the events it returns"),
         ("epoll_event_ns", "ns", "from calls that return one and 48 events"),
@@ -499,8 +507,26 @@ def _kernel(machine: Machine, found: Collected) -> Kernel:
             "and call",
         ),
     ):
-        leaves[name] = measured(found.short[name], unit, how)
+        leaves[name] = _kernel_leaf(found, name, unit, how)
     return Kernel(**leaves, **_sleeping(machine, found, leaves))
+
+
+def _kernel_leaf(found: Collected, name: str, unit: str, how: str) -> Quantity:
+    """A number of the kernel, from its samples or else from what the catalogue's hosts have."""
+    samples = found.short.get(name)
+    if samples:
+        return measured(samples, unit, how)
+    known = [getattr(host.kernel, name) for host in list_hosts()]
+    lows = [leaf.best if leaf.low is None else leaf.low for leaf in known if leaf is not None]
+    highs = [leaf.best if leaf.high is None else leaf.high for leaf in known if leaf is not None]
+    return assumed(
+        None,
+        unit,
+        "not measured, as other programs disturbed every attempt; the least and the most that "
+        "hosts of the catalogue have",
+        low=min(lows),
+        high=max(highs),
+    )
 
 
 def _message_curve(machine: Machine, found: Collected, call: str) -> Curve | None:
@@ -598,6 +624,8 @@ def _notes(machine: Machine, found: Collected) -> list[str]:
     if last and max(found.latency_ns["small_pages"]) < 4 * last.size_bytes:
         notes.append("memory was scarce, so dram.latency_ns may include hits in the last cache")
     for call in ("tcp_send", "unix_send"):
+        if f"{call}_ns" not in found.short:
+            continue
         core = statistics.median(found.short[f"{call}_ns"])
         cpu = statistics.median(found.short[f"{call}_thread_cpu_ns"])
         if cpu < 0.9 * core:
@@ -605,4 +633,26 @@ def _notes(machine: Machine, found: Collected) -> list[str]:
                 f"thread CPU time misses {1 - cpu / core:.0%} of {call}_ns: this kernel books "
                 "interrupt work apart, so CPU times of an engine's threads will miss it too"
             )
+    return [*notes, *_shortened(found)]
+
+
+def _shortened(found: Collected) -> list[str]:
+    """What other programs, or slow memory, left no time to measure."""
+    notes = []
+    if found.rounds < ROUNDS:
+        notes.append(
+            f"the machine was busy: there was time for {found.rounds} of {ROUNDS} rounds of "
+            "measurements, so ranges rest on fewer samples"
+        )
+    for probe, (reason, tried_s) in found.disturbed.items():
+        if not found.short.get(SAMPLES[probe]):
+            notes.append(
+                f"{probe} could not be measured in {tried_s:.1f} s ({reason}); ranges are assumed"
+            )
+    if len(found.region_ns) < found.regions:
+        largest = max(found.region_ns, default=0)
+        notes.append(
+            "touching memory is slow here: page walks were measured in "
+            f"{len(found.region_ns)} of {found.regions} regions, up to {largest // _MIB} MiB"
+        )
     return notes

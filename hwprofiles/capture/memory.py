@@ -1,5 +1,6 @@
 """Cache and memory latency, parallel misses and bandwidth, measured with pointer chases."""
 
+import math
 import mmap
 import re
 import threading
@@ -15,6 +16,8 @@ LINE_BYTES = 64
 _WORDS_PER_LINE = LINE_BYTES // 8
 HUGE_PAGE_BYTES = 2 * 1024 * 1024
 _STEPS = 120_000
+_TOUCHED_AT_ONCE = 16 * 1024 * 1024
+"""Between two looks at the clock: 0.15 s where a page takes longest."""
 
 
 READING = np.dtype([("start_ns", np.int64), ("end_ns", np.int64), ("sum", np.uint64)])
@@ -46,10 +49,18 @@ def read_repeatedly(words: np.ndarray, repetitions: int) -> np.ndarray:
 class Buffer:
     """Anonymous memory on small or on huge pages, as uint64 words.
 
-    `is_huge` says whether the kernel really gave huge pages for most of it.
+    Parameters
+    ----------
+    touched
+        Whether every page is made real at once; otherwise `touch` does it.
+
+    Attributes
+    ----------
+    is_huge
+        Whether the kernel really gave huge pages for most of it.
     """
 
-    def __init__(self, size_bytes: int, *, huge: bool) -> None:
+    def __init__(self, size_bytes: int, *, huge: bool, touched: bool = True) -> None:
         # Rounded up so that whole huge pages fit wherever the mapping starts.
         rounded = -(-size_bytes // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES + HUGE_PAGE_BYTES
         self._map = mmap.mmap(-1, rounded, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -61,9 +72,27 @@ class Buffer:
             huge = False
         before = _huge_bytes()
         self.words = np.frombuffer(self._map, dtype=np.uint64)
-        self.words[:: mmap.PAGESIZE // 8] = 0  # touch every page, so that all of it is real
+        self._touched_bytes = 0
+        if touched:
+            self.touch(rounded)
         self.words = self.words[: size_bytes // 8]
         self.is_huge = huge and _huge_bytes() - before > rounded // 2
+
+    def touch(self, size_bytes: int, *, until_s: float = math.inf) -> bool:
+        """Make the pages of the first bytes real, each at its first touch.
+
+        Returns
+        -------
+        bool
+            False where `time.monotonic()` reached `until_s` before that.
+        """
+        while self._touched_bytes < size_bytes:
+            if time.monotonic() >= until_s:
+                return False
+            end = min(size_bytes, self._touched_bytes + _TOUCHED_AT_ONCE)
+            self.words[self._touched_bytes // 8 : end // 8 : mmap.PAGESIZE // 8] = 0
+            self._touched_bytes = end
+        return True
 
     def close(self) -> None:
         """Give the memory back."""

@@ -29,6 +29,10 @@ _PATIENCE = 200_000_000  # looks: some tenths of a second
 _REST_NS = 25_000
 
 
+class DisturbedError(EngineError):
+    """Another program got in the way of a probe, which may succeed if it is run again."""
+
+
 def send_all(descriptors: np.ndarray, buffer: np.ndarray, clock: int) -> int:
     """ns to send the buffer on every descriptor; -1 when one does not take all of it."""
     send = loop("send_all", Descriptors, Word, Bytes, Word, Word)
@@ -59,7 +63,7 @@ def sleep_and_receive(
 
     `woken_ns[i]` is when epoll_wait returned for message i, on the monotonic clock, and
     `turn_cpu_ns[i]` the thread CPU time since the message before (of the first, nothing to go by).
-    Gives -1 when nothing came for five seconds.
+    Gives -1 when nothing came for a second.
     """
     buffer = np.zeros(SMALL_BYTES, dtype=np.uint8)
     receive = loop("sleep_and_receive", Word, Word, Bytes, Word, Words, Words, Word)
@@ -154,7 +158,9 @@ def awake_samples(
                 receive_all(clients, buffer, clock),
             )
             if min(times) < 0:
-                raise EngineError(f"a {size}-byte message got stuck on a local {transport} socket.")
+                raise DisturbedError(
+                    f"a {size}-byte message got stuck on a local {transport} socket."
+                )
             if repetition >= 4:  # the first repetitions grow the sockets' buffers
                 samples.setdefault((clock, "send"), []).append((times[0] + times[2]) / (2 * count))
                 samples.setdefault((clock, "recv"), []).append((times[1] + times[3]) / (2 * count))
@@ -236,9 +242,9 @@ def across_samples(
         for thread in threads:
             thread.join()
     if min(outcome) < 0:
-        raise EngineError(
+        raise DisturbedError(
             f"{size}-byte messages between CPUs {sender_cpu} and {receiver_cpu} got stuck on a "
-            "local tcp socket: another program held one of them for long. Stop what else runs here."
+            "local tcp socket: another program held one of the CPUs for long."
         )
     settled = took[:, :, 4:] / count  # the first rounds grow the sockets' buffers
     return AcrossCosts(send=settled[:, 0].ravel().tolist(), receive=settled[:, 1].ravel().tolist())
@@ -263,7 +269,7 @@ def epoll_samples(
                 elapsed = poll_ready(pairs.epoll.fileno(), ready, polls, CLOCK_MONOTONIC)
                 receive_all(servers[:ready], buffer, CLOCK_MONOTONIC)
                 if elapsed < 0:
-                    raise EngineError("epoll_wait did not report messages that had been sent.")
+                    raise DisturbedError("epoll_wait did not report messages that had been sent.")
                 took.append(elapsed / polls)
             per_event = (took[1] - took[0]) / (many - 1)
             event.append(per_event)
@@ -325,7 +331,9 @@ def sleeper_samples(
         for thread in threads:
             thread.join()
     if outcome.get("received", -1) < 0 or outcome.get("sent", -1) < 0:
-        raise EngineError(f"a message to a sleeping thread got lost on a local {transport} socket.")
+        raise DisturbedError(
+            f"a message to a sleeping thread took more than a second on a local {transport} socket."
+        )
     slept = found_asleep(start, woken)
     return SleeperCosts(
         send=[float(ns) for ns in (end - start)[slept]],

@@ -24,15 +24,22 @@ def spread(samples: Sequence[float]) -> tuple[float, float, float]:
     return low, middle, high
 
 
+_FEW = 6
+"""Quartiles of fewer samples than these say little: their range is all of them."""
+
+
 def measured(samples: Sequence[float], unit: str, method: str) -> Quantity:
-    """Median of the samples, its range their middle half."""
+    """Median of the samples, its range their middle half; of fewer than `_FEW` all of them."""
     low, middle, high = (rounded(value) for value in spread(samples))
+    whole = "the middle half"
+    if len(samples) < _FEW:
+        low, high, whole = rounded(min(samples)), rounded(max(samples)), "all of them"
     return Quantity(
         value=middle,
         unit=unit,
         source=SOURCE,
         kind="measured",
-        method=f"{method}; median of {len(samples)}, range is the middle half",
+        method=f"{method}; median of {len(samples)}, range is {whole}",
         low=low,
         high=high,
     )

@@ -451,6 +451,143 @@ def test_a_captured_profile_is_complete_and_loads_again(tmp_path: Path) -> None:
     assert [walk for _, walk in speed.walk_curve] == sorted(walk for _, walk in speed.walk_curve)
 
 
+def stuck(reason: str, times: float = math.inf, *, within_s: float = 0.05) -> Any:
+    """A probe that another program stops so many times, each after a while."""
+    left = [times]
+
+    def probe(*_: Any, **__: Any) -> Any:
+        if left[0] <= 0:
+            return probe.real(*_, **__)
+        left[0] -= 1
+        time.sleep(within_s)
+        raise sockets.DisturbedError(f"{reason}.")
+
+    return probe
+
+
+def stop_probe(monkeypatch: pytest.MonkeyPatch, name: str, times: float = math.inf) -> None:
+    """Have another program stop one of the probes of `sockets`."""
+    probe = stuck("another program held a CPU", times)
+    probe.real = getattr(sockets, name)
+    monkeypatch.setattr(sockets, name, probe)
+
+
+@pytest.mark.usefixtures("quick")
+@needs_two_cores
+def test_a_probe_that_is_stuck_for_good_leaves_a_range_and_all_other_probes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("across_samples", "sleeper_samples", "epoll_samples"):
+        stop_probe(monkeypatch, name)
+    monkeypatch.setattr(collect, "_RETRY_S", 0.3)
+    started_s = time.monotonic()
+    profile = capture_host()
+    assert time.monotonic() - started_s < 40
+    leaves = dict(profile.quantities())
+    for path in ("kernel.epoll_wait_ns", "kernel.epoll_event_ns", "kernel.wake_latency_ns"):
+        assert leaves[path].kind == "assumed"
+        assert leaves[path].value is None
+    # As wide as the catalogue, whose hosts all lie in the range.
+    for known in (load_host("graviton3"), load_host("zen3-milan")):
+        assert leaves["kernel.epoll_wait_ns"].low <= known.kernel.epoll_wait_ns.best
+        assert known.kernel.epoll_wait_ns.best <= leaves["kernel.epoll_wait_ns"].high
+    assert profile.recv_curve is None
+    assert profile.wake_curve is None
+    for path in ("kernel.tcp_send_ns", "core_to_core_ns", "dram.latency_ns"):
+        assert leaves[path].kind == "measured"
+    for what in ("messages between two CPUs", "waking a thread", "epoll_wait"):
+        [note] = [note for note in profile.notes if note.startswith(what)]
+        assert "could not be measured" in note
+        assert "another program held a CPU" in note
+    file = tmp_path / "host.yaml"
+    file.write_text(profile.to_yaml())
+    assert load_host(file) == profile
+    assert load_host(file).speed().epoll_wait_ns > 0
+
+
+@pytest.mark.usefixtures("quick")
+@needs_two_cores
+def test_a_probe_that_is_stuck_once_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("awake_samples", "epoll_samples", "across_samples"):
+        stop_probe(monkeypatch, name, times=1)
+    profile = capture_host()
+    leaves = dict(profile.quantities())
+    for path in ("kernel.tcp_send_ns", "kernel.epoll_wait_ns"):
+        assert leaves[path].kind == "measured"
+    assert profile.recv_curve is not None
+    assert not any("could not be measured" in note for note in profile.notes)
+
+
+def test_a_probe_is_tried_again_for_so_long_in_all_rounds_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(collect, "_RETRY_S", 0.2)
+    found = collect.Collected()
+    probe = stuck("held")
+    started_s = time.monotonic()
+    for _ in range(3):
+        assert not found.attempt("epoll_wait", probe)
+    # 0.2 s of attempts, then one in each of the other rounds.
+    assert 0.25 <= time.monotonic() - started_s < 2.0
+    assert found.short == {}
+
+
+def test_what_a_stopped_run_had_measured_does_not_count() -> None:
+    runs = []
+
+    def run(own: collect.Collected) -> None:
+        own.add("epoll_wait_ns", [float(len(runs))])
+        runs.append(own)
+        if len(runs) == 1:
+            raise sockets.DisturbedError("held.")
+
+    found = collect.Collected()
+    assert found.attempt("epoll_wait", run)
+    assert found.short == {"epoll_wait_ns": [1.0]}
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_slow_machine_gets_fewer_rounds_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect, "_ROUNDS_S", 0.0)
+    profile = capture_host()
+    assert profile.raw is not None
+    assert len(profile.raw["clock_ghz"]) == 15  # of one round
+    assert any("1 of 3 rounds" in note for note in profile.notes)
+
+
+def test_of_few_samples_the_range_is_all_of_them() -> None:
+    few, many = measured([3.0, 1.0, 2.0], "ns", "test"), measured([3.0, 1.0, 2.0] * 2, "ns", "test")
+    assert (few.low, few.value, few.high) == (1.0, 2.0, 3.0)
+    assert (many.low, many.value, many.high) == (1.25, 2.0, 2.75)
+
+
+def test_memory_that_is_slow_to_touch_ends_the_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect, "_REGIONS", (2**22, 2**23, 2**24))
+    touch = memory.Buffer.touch
+
+    def touch_slowly(self: memory.Buffer, size_bytes: int, *, until_s: float = math.inf) -> bool:
+        # The largest region takes for ever.
+        return touch(self, size_bytes, until_s=until_s if size_bytes < 2**24 else 0.0)
+
+    monkeypatch.setattr(memory.Buffer, "touch", touch_slowly)
+    found = collect.Collected(rounds=collect.ROUNDS)
+    collect._regions(MACHINE, found)
+    assert list(found.region_ns) == [2**22, 2**23]
+    [note] = host._shortened(found)
+    assert "2 of 3 regions, up to 8 MiB" in note
+
+
+def test_a_key_that_takes_too_long_leaves_encryption_assumed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    slow = tmp_path / "openssl"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(encryption, "_KEY_S", 0.2)
+    assert encryption.contexts("rsa") is None
+
+
 @pytest.mark.usefixtures("quick")
 def test_one_core_gives_ranges_where_two_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     one = dataclasses.replace(

@@ -20,7 +20,7 @@ def test_the_most_rounds_of_one_distance_are_kept() -> None:
 
 def test_rounds_are_repeated_until_there_are_three_of_one_distance(monkeypatch) -> None:
     coming = [a_round(28.0, sample=28.0), a_round(125.0, sample=125.0), a_round(29.0, sample=29.0)]
-    monkeypatch.setattr(collect, "_pair_round", lambda _: coming.pop(0))
+    monkeypatch.setattr(collect, "_pair_round", lambda *_: coming.pop(0))
     rounds = [
         a_round(27.0, sample=27.0),
         a_round(126.0, 28.0, sample=0.0),
@@ -33,7 +33,7 @@ def test_rounds_are_repeated_until_there_are_three_of_one_distance(monkeypatch) 
 
 
 def test_cores_that_never_stay_are_all_kept(monkeypatch) -> None:
-    monkeypatch.setattr(collect, "_pair_round", lambda _: a_round(28.0, 125.0, sample=60.0))
+    monkeypatch.setattr(collect, "_pair_round", lambda *_: a_round(28.0, 125.0, sample=60.0))
     found = Collected()
     collect._settle((0, 1), [a_round(125.0, 28.0, sample=50.0)], found, lambda _: None)
     assert len(found.short["core_to_core_ns"]) == collect._MOST_PAIR_ROUNDS

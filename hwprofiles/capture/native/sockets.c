@@ -9,7 +9,7 @@
 
 enum {
     MOST_EVENTS = 128,
-    LONGEST_WAIT_MS = 5000,
+    LONGEST_WAIT_MS = 1000,
     LOOKS_A_CALL = 100,  // a system call takes as long as so many looks at a word in memory
 };
 
@@ -129,7 +129,7 @@ EXPORTED int64_t watch_and_leave(int64_t epoll, const int32_t *sockets, int64_t 
 //
 // `woken_ns[i]` is when epoll_wait returned for message i, on the monotonic clock, and
 // `turn_cpu_ns[i]` the thread CPU time since the message before (of the first, nothing to go by).
-// Returns -1 when nothing came for five seconds.
+// Returns -1 when nothing came for a second.
 EXPORTED int64_t sleep_and_receive(int64_t epoll, int64_t socket, uint8_t *message, int64_t size,
                                    int64_t *woken_ns, int64_t *turn_cpu_ns, int64_t messages) {
     struct epoll_event event;
