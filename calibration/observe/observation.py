@@ -31,7 +31,7 @@ from .design import STARTS_POINT, Timing
 from .measure import CorePlan, measure_repetition, measure_with_tool, pin_threads, plan_cores
 from .profilers.phase import Phase
 from .readers.info import engine_of, info_fields
-from .spinning import Spinning, Waiting, learn, refusal
+from .spinning import SamplingError, Spinning, Waiting, learn, refusal
 from .tools import MEMTIER_FIRST_KEY, unsupported
 
 Progress = Callable[[str], None]
@@ -43,6 +43,10 @@ _MEMORY_SHARE = 0.6
 # that the planned repetitions of their data set took.
 _QUIET = 2
 _AGAIN_SHARE = 0.2
+# So many windows in a row that are disturbed again: the machine is busy, and another will be too.
+_IN_VAIN = 8
+# Starts that are made however little time is left.
+_FEWEST_STARTS = 2
 # Keeps all threads of a server awake, while little has to be done for a client.
 _WAITING_LOAD = {"command": "get", "get_fraction": 1.0, "pipeline": 1, "clients": 50}
 # Windows of each start.
@@ -79,6 +83,7 @@ class Observation:
         self._say = say
         self._between = between
         self._origin_s = origin_s
+        self._end_s = origin_s + timing.longest_s
         self._allowed = os.sched_getaffinity(0)
         self._cores = CoreState(host, patience_s=timing.patience_s)
         self.repetitions: dict[Conditions, list[Repetition]] = {}
@@ -116,6 +121,8 @@ class Observation:
     def run_starts(self) -> None:
         """Measure one point on servers that are started for it, one after the other."""
         for number in range(self._timing.starts):
+            if number >= _FEWEST_STARTS and time.monotonic() > self._end_s:
+                return
             self._say(f"starting the server again, {number + 1} of {self._timing.starts}")
             with ExitStack() as stack:
                 server = self._start([STARTS_POINT], stack)
@@ -242,13 +249,23 @@ class Observation:
         start_s = time.monotonic()
         for number in range(self._timing.repetitions):
             for given in _shuffled(list(servers), number):
+                if number > 0 and time.monotonic() > self._end_s:
+                    self._remark(
+                        f"there was time for {self._done} of {self._total} windows: the machine "
+                        "is busy or slow"
+                    )
+                    return
                 self._done += 1
                 self._say(f"measuring {self._done} of {self._total}: {given.label()}")
                 self._measure(given, servers[given], number)
         again_s = max(_AGAIN_SHARE * (time.monotonic() - start_s), self._cores.patience_s)
-        end_s = time.monotonic() + again_s
+        self._measure_again(servers, until_s=min(time.monotonic() + again_s, self._end_s))
+
+    def _measure_again(self, servers: dict[Conditions, _Server], *, until_s: float) -> None:
+        """More repetitions of points that something disturbed, as long as some come out quiet."""
         number = self._timing.repetitions
         wanted = min(_QUIET, self._timing.repetitions)
+        in_vain = 0
         while disturbed := [
             given
             for given, server in servers.items()
@@ -256,15 +273,17 @@ class Observation:
             if self._quiet(given) < wanted and len(server.plan.all) > 1
         ]:
             for given in _shuffled(disturbed, number):
-                if time.monotonic() > end_s:
+                if time.monotonic() > until_s or in_vain >= _IN_VAIN:
                     return
                 self._say(f"measuring again, something disturbed it: {given.label()}")
+                before = self._quiet(given)
                 self._measure(given, servers[given], number)
+                in_vain = 0 if self._quiet(given) > before else in_vain + 1
             number += 1
 
     def _quiet(self, given: Conditions) -> int:
         """Repetitions of a point that nothing disturbed."""
-        return sum(r.quiet for r in self.repetitions[given])
+        return sum(r.quiet for r in self.repetitions.get(given, ()))
 
     def _measure(self, given: Conditions, server: _Server, number: int) -> None:
         """Measure one repetition of a point and keep it, with INFO after it."""
@@ -272,9 +291,14 @@ class Observation:
             self._between()
         before = self._cores.wait(server.plan)
         server.process.resume()
-        with _on_cores(server.plan.generator):
-            repetition = self._repetition(given, server, number)
-            self.info[given] = server.control.info()
+        try:
+            with _on_cores(server.plan.generator):
+                repetition = self._repetition(given, server, number)
+                self.info[given] = server.control.info()
+        except SamplingError as error:
+            server.process.pause()
+            self._remark(f"a window of {given.label()} is lost: {error}")
+            return
         server.process.pause()
         found = self._cores.noted(repetition, before, self._cores.look(server.plan))
         self.repetitions.setdefault(given, []).append(found)

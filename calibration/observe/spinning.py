@@ -75,8 +75,9 @@ _LEARN_S = 1.5
 """Of a waiting thread."""
 
 _SETTLE_S = 0.1
-_ATTEMPTS = 80
-"""An engine may have put its I/O threads to sleep when the others begin to starve."""
+_PATIENCE_S = 6.0
+"""For threads of a role to be seen waiting: an engine may have put its I/O threads to sleep when
+the others begin to starve."""
 
 _WAITING_SHARE = 0.4
 """A thread that is to be seen waiting must have had this share of its core."""
@@ -94,7 +95,8 @@ _LOOP_PLACES = 8
 _LOOP_SHARE = 0.95
 """A thread that spends this share at so few places waits in a loop, where nothing else is done."""
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 10.0
+"""For perf to end; beside busy programs it took 2 s."""
 
 _ROLES = ("main", "io")
 
@@ -106,6 +108,10 @@ def refusal() -> str | None:
     if not may_raise:
         return "no right to give threads their priority back"
     return missing("perf") or record_refusal("cpu-clock", of_all=True)
+
+
+class SamplingError(EngineError):
+    """perf could not look at a window, which says nothing of what threads waited then."""
 
 
 class Sampler:
@@ -138,7 +144,7 @@ class Sampler:
                 preexec_fn=child_setup(cores),
             )
         except (OSError, subprocess.SubprocessError) as error:
-            raise EngineError(f"perf can't be started: {error}.") from None
+            raise SamplingError(f"perf can't be started: {error}.") from None
         time.sleep(_READY_S)
 
     def stop(self) -> Samples:
@@ -154,7 +160,9 @@ class Sampler:
             )
         except subprocess.TimeoutExpired:
             self._process.kill()
-            raise EngineError(f"perf didn't end within {_TIMEOUT_S:.0f} s.") from None
+            raise SamplingError(f"perf didn't end within {_TIMEOUT_S:.0f} s.") from None
+        except EngineError as error:
+            raise SamplingError(str(error)) from None
         finally:
             self._process.wait()
             self._folder.cleanup()
@@ -424,26 +432,35 @@ def learn(
     working, _ = _look(process, cores)
     found = {}
     for role, other in (("main", "io"), ("io", "main")):
-        starving = [thread.tid for thread in process.threads() if thread.role == other]
-        for _ in range(_ATTEMPTS):
-            with _starved(starving, cores[other]):
-                time.sleep(_SETTLE_S)
-                if _used(process, _SETTLE_S)[role] < _WAITING_SHARE:
-                    continue
-                waiting, used = _look(process, cores)
-            if used[role] >= _WAITING_SHARE:
-                break
-        else:
+        waiting = _waiting_places(process, cores, role=role, other=other)
+        if waiting is None:
             if role == "io":
                 continue
             raise EngineError(f"{process.binary.name}: its {role} threads don't spin.")
-        kind = Waiting.of(waiting[role], working[role])
+        kind = Waiting.of(waiting, working[role])
         if kind is None:
             raise EngineError(f"{process.binary.name}: perf saw none of its {role} threads.")
         found[role] = kind
         if role == "io" and kind.only_loop:
             elsewhere[role] = kind.moved(-base_address(process.pid))
     return Spinning(process, found, elsewhere)
+
+
+def _waiting_places(
+    process: ServerProcess, cores: Mapping[str, frozenset[int]], *, role: str, other: str
+) -> Places | None:
+    """Where threads of a role are while the others starve; None if none stays awake for it."""
+    starving = [thread.tid for thread in process.threads() if thread.role == other]
+    end_s = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < end_s:
+        with _starved(starving, cores[other]):
+            time.sleep(_SETTLE_S)
+            if _used(process, _SETTLE_S)[role] < _WAITING_SHARE:
+                continue
+            places, used = _look(process, cores)
+        if used[role] >= _WAITING_SHARE:
+            return places[role]
+    return None
 
 
 def _look(

@@ -19,6 +19,7 @@ from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.measure import measure_repetition
 from forecache.calibration.observe.observe import observe
 from forecache.calibration.observe.readers.info import info_fields
+from forecache.calibration.observe.spinning import SamplingError
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import EngineError, InputError
 
@@ -328,3 +329,53 @@ def test_disturbed_points_are_measured_again(
     (point,) = bundle.points
     assert len(point.repetitions) == repetitions
     assert len(point.quiet_repetitions()) == 2
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a core for each side")
+def test_a_machine_that_is_always_busy_is_not_measured_again_and_again(
+    binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "forecache.calibration.observe.observation"
+
+    def disturb(*args: Any, **options: Any) -> Repetition:
+        repetition = measure_repetition(*args, **options)
+        return repetition.model_copy(update={"flags": ["disturbed"]})
+
+    monkeypatch.setattr(f"{module}.measure_repetition", disturb)
+    monkeypatch.setattr(f"{module}._AGAIN_SHARE", 1e3)
+    monkeypatch.setattr(f"{module}._IN_VAIN", 3)
+    bundle = observe(engine=binary, design=DESIGN[:2], out=tmp_path / "bundle", timing=SHORT)
+    counts = [len(point.repetitions) for point in bundle.points]
+    assert sum(counts) == 2 * SHORT.repetitions + 3
+    assert min(counts) >= SHORT.repetitions
+
+
+def test_when_time_is_up_every_point_has_been_measured_once(binary: Path, tmp_path: Path) -> None:
+    hurried = replace(SHORT, longest_s=0.0, starts=4)
+    bundle = observe(engine=binary, design=DESIGN[:2], out=tmp_path / "bundle", timing=hurried)
+    assert [len(point.repetitions) for point in bundle.points] == [1, 1]
+    assert len(bundle.manifest.starts) == 2
+    assert "there was time for 2 of 4 windows: the machine is busy or slow" in (
+        bundle.manifest.warnings
+    )
+
+
+def test_a_window_that_can_not_be_sampled_is_lost_and_no_other(
+    binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = []
+
+    def fail_once(*args: Any, **options: Any) -> Repetition:
+        measured.append(measure_repetition(*args, **options))
+        if len(measured) == 2:
+            raise SamplingError("perf didn't end within 10 s.")
+        return measured[-1]
+
+    module = "forecache.calibration.observe.observation"
+    monkeypatch.setattr(f"{module}.measure_repetition", fail_once)
+    monkeypatch.setattr(f"{module}._AGAIN_SHARE", 0.0)
+    impatient = replace(SHORT, patience_s=0.0)
+    bundle = observe(engine=binary, design=DESIGN[:2], out=tmp_path / "bundle", timing=impatient)
+    assert sorted(len(point.repetitions) for point in bundle.points) == [1, 2]
+    assert any("perf didn't end" in warning for warning in bundle.manifest.warnings)
+    assert not children()

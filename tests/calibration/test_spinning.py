@@ -1,12 +1,16 @@
 """Telling waiting apart: from samples made up, and from a server that spins."""
 
 import math
+import time
 from collections import Counter
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from forecache.calibration.drive.server_process import EngineThread
+from forecache.calibration.observe import spinning
 from forecache.calibration.observe.spinning import (
     KERNEL,
     PLACE_BYTES,
@@ -164,3 +168,19 @@ def test_what_threads_do_is_told_in_their_order() -> None:
     assert math.isnan(found.main[0])
     assert found.io == pytest.approx([18 / 24])
     assert found.io_polling == pytest.approx([6 / 24])
+
+
+def test_threads_that_never_wait_awake_are_looked_for_within_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Valkey 9.1 may put its only I/O thread to sleep whenever the main thread gets no core."""
+    monkeypatch.setattr(spinning, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(spinning, "_SETTLE_S", 0.01)
+    monkeypatch.setattr(spinning, "_starved", lambda *_: nullcontext())
+    monkeypatch.setattr(spinning, "_used", lambda *_: {"main": 1.0, "io": 0.0})
+    process = SimpleNamespace(threads=list)
+    cores = {"main": frozenset({0}), "io": frozenset({1}), "generator": frozenset({1})}
+    started_s = time.monotonic()
+    found = spinning._waiting_places(process, cores, role="io", other="main")
+    assert found is None
+    assert 0.2 <= time.monotonic() - started_s < 2.0
