@@ -15,7 +15,8 @@ _LOG_INTERVAL_S = 5.0
 class Progress:
     """Prints each step once; on a terminal the line of the current step is rewritten.
 
-    In a log, where every step is a line of its own, steps of one kind are thinned out.
+    A message that ends in a new line stays there. In a log, where every step is a line of its own,
+    steps of one kind are thinned out.
 
     Parameters
     ----------
@@ -33,6 +34,7 @@ class Progress:
 
     def __call__(self, message: str) -> None:
         """Show one step; the same message twice in a row is shown once."""
+        stays = message.endswith("\n")
         message = " ".join(message.split())
         if not message or message == self._last:
             return
@@ -46,7 +48,8 @@ class Progress:
         line = f"[{elapsed_s:5.1f} s] {message}"
         try:
             if self._terminal:
-                self._stream.write(f"\r\x1b[2K{line[: _terminal_columns() - 1]}")
+                shown = line + "\n" if stays else line[: _terminal_columns() - 1]
+                self._stream.write(f"\r\x1b[2K{shown}")
             else:
                 self._stream.write(line + "\n")
             self._stream.flush()

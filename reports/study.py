@@ -21,6 +21,7 @@ from forecache.calibration.fit.prior import known_of
 from forecache.calibration.fit.report import CalibrationReport
 from forecache.calibration.observe.design import (
     TIMINGS,
+    Timing,
     brief_threaded_points,
     design_points,
 )
@@ -48,6 +49,7 @@ from forecache.sim.errors import InputError
 
 from .page.html import render_html
 from .study_answer import STUDY, HostNumber, HostNumbers, Study, StudyProvenance
+from .study_duration import STEPS, expected_seconds, expected_words, others_cpus, rough
 from .study_inputs import ENGINE, HOST, THIS_HOST, scenarios_again
 from .text.accuracy import disagreements
 from .text.formats import sentence
@@ -56,8 +58,6 @@ from .text.repeat import command_line, hashes_of, plain_mapping
 Progress = Callable[[str], None]
 
 REPORT = "report.html"
-
-_STEPS = ("profiling this host", "observing a real engine", "calibrating", "predicting")
 
 
 def study(
@@ -102,11 +102,15 @@ def study(
     check_threads_only(systems, file=_name(scenario))
     _refuse_foreign(out)
     _check_workload(systems, check_ready(engine), file=_name(scenario))
+    points, timing = _points(design, engine), TIMINGS[design]
+    busy = others_cpus()
+    step_s = expected_seconds(points, timing, busy_share=busy.share, sensitivity=sensitivity)
+    say(expected_words(step_s, busy) + "\n")
     out.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
-        host, bundle, profile, calibration = _measured(work, engine, design, say)
-        say(_step(4))
+        host, bundle, profile, calibration = _measured(work, engine, points, timing, step_s, say)
+        say(_step(4, step_s))
         inputs = {name: work / name for name in (HOST, ENGINE, "bundle")}
         targets = [
             _target(name, cases, seed=seed, sensitivity=sensitivity, progress=say)
@@ -127,6 +131,7 @@ def study(
             created=made.date,
             scenario_name=_name(scenario),
             warnings=[
+                *(f"This host: {note}" for note in host.notes),
                 *_observation_warnings(bundle, profile),
                 *map(sentence, disagreements(calibration)),
             ],
@@ -158,22 +163,27 @@ def study(
 
 
 def _measured(
-    work: Path, engine: str | None, design: str, say: Progress
+    work: Path,
+    engine: str | None,
+    points: Sequence[Conditions],
+    timing: Timing,
+    step_s: Sequence[float],
+    say: Progress,
 ) -> tuple[HostProfile, Bundle, EngineProfile, CalibrationReport]:
     """This host, and an engine observed and calibrated on it, whose files are in `work`."""
-    say(_step(1))
+    say(_step(1, step_s))
     host = capture_host(progress=say)
     write_text_atomic(work / HOST, host.to_yaml())
-    say(_step(2))
+    say(_step(2, step_s))
     bundle = observe(
         engine=engine,
-        design=_points(design, engine),
+        design=points,
         out=work / "bundle",
         host=host,
-        timing=TIMINGS[design],
+        timing=timing,
         progress=say,
     )
-    say(_step(3))
+    say(_step(3, step_s))
     profile, calibration = calibrate(bundle, host=host, known=known_of(bundle), progress=say)
     text = dump_yaml(profile.model_dump(mode="json", exclude_none=True))
     write_text_atomic(work / ENGINE, text)
@@ -191,10 +201,10 @@ def _points(design: str, engine: str | None) -> Sequence[Conditions]:
     return [*points, *brief_threaded_points()]
 
 
-def _step(number: int) -> str:
-    """What a step does, and what remains to be done after it."""
-    remain = ", ".join(_STEPS[number:])
-    said = f"{number} of {len(_STEPS)}: {_STEPS[number - 1]}"
+def _step(number: int, step_s: Sequence[float]) -> str:
+    """What a step does and takes, and what remains to be done after it."""
+    remain = ", ".join(STEPS[number:])
+    said = f"{number} of {len(STEPS)}: {STEPS[number - 1]}, about {rough(step_s[number - 1])}"
     return f"{said}; then {remain}" if remain else said
 
 

@@ -60,6 +60,7 @@ PACKAGES = {
         "joint",
     ],
     "reports": [
+        "study_duration",
         "study_answer",
         "study_inputs",
         "text",

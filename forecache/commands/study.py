@@ -58,7 +58,8 @@ def study(
 
     Writes one self-contained HTML file with the scaling curve and the recommendation, for this
     host and for the one that SCENARIO names, and keeps the report's inputs beside it. This takes
-    two to four minutes, longest the first time; leave the machine idle meanwhile.
+    less than three minutes, also beside other programs, where it measures less; the first line says
+    how long. Leave the machine idle meanwhile.
 
     `cores`, `irq_cores` and the load generator's `cores` apply only to the host of SCENARIO.
     """

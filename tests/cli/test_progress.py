@@ -62,6 +62,17 @@ def test_a_terminal_shows_every_step_on_one_line_and_leaves_it_empty() -> None:
     assert text.endswith("\r\x1b[2K")
 
 
+def test_what_ends_in_a_new_line_stays_on_a_terminal() -> None:
+    stream = Terminal()
+    progress = Progress(stream)
+    progress("this takes about 2 min\n")
+    progress("measuring")
+    assert "this takes about 2 min\n\r\x1b[2K" in stream.getvalue()
+    log = io.StringIO()
+    Progress(log)("this takes about 2 min\n")
+    assert steps(log) == ["this takes about 2 min"]
+
+
 def test_work_goes_on_without_a_listener() -> None:
     stream = Closed()
     progress = Progress(stream)

@@ -28,7 +28,8 @@ def test_a_study_keeps_its_question_and_the_hashes_of_what_it_rests_on(
         taken_as_words="",
         model_dump=lambda **_: {"id": "valkey-9.1"},
     )
-    host = SimpleNamespace(id="measured", to_yaml=lambda: "id: measured\n")
+    note = "waking a thread could not be measured in 4.0 s (a CPU was held); ranges are assumed"
+    host = SimpleNamespace(id="measured", to_yaml=lambda: "id: measured\n", notes=[note])
     replaced = {
         "check_ready": lambda _: None,
         "_check_workload": lambda *_, **__: None,
@@ -55,6 +56,8 @@ def test_a_study_keeps_its_question_and_the_hashes_of_what_it_rests_on(
     assert found.scenario["workload"]["clients"] == 650
     assert found.hashes is not None
     assert {"quickstart.yaml", "host.yaml", "engine.yaml", "bundle"} < set(found.hashes)
+    assert f"This host: {note}" in found.warnings
     page = (out / "report.html").read_text(encoding="utf-8")
+    assert note in page
     assert "forecache study quickstart.yaml --design quick --seed 7 --out study" in page
     assert found.hashes["bundle"] in page
