@@ -436,6 +436,15 @@ _ALL: tuple[Study, ...] = (
         pages=Late("articles.page:pages"),
     ),
     Study(
+        "field",
+        "what others measured and reported in public, predicted",
+        duration="3 minutes",
+        artefact="docs/accuracy/field.json",
+        page="docs/field.md",
+        measure=Late("field.study:artefact"),
+        pages=Late("field.study:pages"),
+    ),
+    Study(
         "hosts",
         "the catalogue of hosts and instances",
         page="docs/hosts.md",
