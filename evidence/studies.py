@@ -240,6 +240,15 @@ _ALL: tuple[Study, ...] = (
         pages=Late("live.generations_page:pages"),
     ),
     Study(
+        "ratios",
+        "ratios of two predictions beside measured ones, of these engines and of datasets",
+        duration="15 minutes",
+        artefact="docs/accuracy/ratios.json",
+        page="docs/scores.md",
+        measure=Late("accuracy.ratios:measure"),
+        pages=_accuracy,
+    ),
+    Study(
         "memaslap",
         "Memcached on this host, driven by memaslap at random points",
         duration="10 minutes",

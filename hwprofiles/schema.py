@@ -167,6 +167,11 @@ class HostProfile(Group):
                     )
         return self
 
+    @property
+    def base_id(self) -> str:
+        """The catalogue's id of the host that an instance runs on; elsewhere its own."""
+        return self.id if self.instance is None else self.id.removesuffix(f"-{self.instance}")
+
     def origins(self) -> Iterator[tuple[str, Origin]]:
         """Every leaf and curve with its path, such as `caches.L2.latency_ns`."""
         yield from _walk(self, "")

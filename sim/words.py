@@ -2,9 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 UNKNOWN = "–"
+
+NO_CLEAR_DIFFERENCE: Final = "no clear difference"
+"""Of two values whose difference may be none, or is too small to be worth a word."""
 
 
 def chance(probability: float) -> str:

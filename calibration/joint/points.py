@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from forecache.hwprofiles.schema import HostProfile
 from forecache.models.node.setup import NodeTimes
 from forecache.models.prediction.run_length import Window, window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
@@ -39,11 +38,6 @@ OF_A_TENANT = frozenset({"l3_bytes", "dram_bandwidth_gb_per_s"})
 _SEED = 1
 
 
-def base_id(host: HostProfile) -> str:
-    """The catalogue's id of the host that an instance runs on."""
-    return host.id if host.instance is None else host.id.removesuffix(f"-{host.instance}")
-
-
 @dataclass(frozen=True)
 class JointPoint:
     """A measured point of a named host, with the system at what was known before any fit."""
@@ -57,7 +51,7 @@ class JointPoint:
     @property
     def host(self) -> str:
         """The catalogue's id."""
-        return base_id(self.system.host)
+        return self.system.host.base_id
 
     @property
     def engine(self) -> str:

@@ -19,7 +19,6 @@ from forecache.calibration.joint.fit import JointFit, fit_jointly
 from forecache.calibration.joint.left_out import GROUPS, Scored, honest_discrepancies, score
 from forecache.calibration.joint.points import joint_points
 from forecache.calibration.joint.shipped import learned_files
-from forecache.calibration.validate.series import label
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.answers import load_cases
@@ -168,43 +167,8 @@ def learned_section(out: Path) -> list[str]:
         *curves_section(points),
         "",
         *_quickstart_lines(out),
-        "",
-        "### What two predictions have in common",
-        "",
-        *_in_common(points),
     ]
     return lines
-
-
-def _in_common(points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How much of the error of a point another one shares, by what they have in common."""
-    logs = np.array([math.log1p(point["predicted"]["fit"]["error"]) for point in points])
-    curves = [{k: v for k, v in point["given"].items() if k != "io_threads"} for point in points]
-    first, second = np.triu_indices(len(points), k=1)
-
-    def alike(field: str) -> np.ndarray:
-        values = np.array([point[field] for point in points])
-        return values[first] == values[second]
-
-    told = np.array([label(curve) for curve in curves])
-    kinds = {
-        "io-threads only": alike("dataset") & (told[first] == told[second]),
-        "load, of one dataset": alike("dataset"),
-        "engine, on one host": alike("host") & ~alike("engine"),
-        "host, with one engine": alike("engine") & ~alike("host"),
-        "host and engine": ~alike("engine") & ~alike("host"),
-    }
-    variance = float(np.mean(logs**2))
-    rows = []
-    for called, chosen in kinds.items():
-        own = np.mean((logs[first[chosen]] - logs[second[chosen]]) ** 2) / 2.0
-        rows.append([called, f"{np.count_nonzero(chosen):,}", f"{1.0 - own / variance:.2f}"])
-    return [
-        "Of the errors of two points after the fit, on the log scale: one less half the mean square"
-        " of their difference over the mean square of either. `compare` goes by it.",
-        "",
-        *table(["they differ in", ">pairs", ">in common"], rows),
-    ]
 
 
 def _ends(ends: Sequence[Mapping[str, Any]]) -> list[str]:

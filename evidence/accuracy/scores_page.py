@@ -30,6 +30,7 @@ from .compared import (
 from .decisions import Decision, decisions
 from .errors import coverage_of, expected_median, with_interval
 from .learned import learned_section
+from .ratios import ratios_section
 
 _DIMENSIONS = ("all", "engine", "host", "policy", "pipeline")
 _NOTHING = "–"
@@ -57,7 +58,7 @@ def scores_page(out: Path) -> str:
     for by in _DIMENSIONS:
         parts += ["", *_partition_table(points, by)]
     parts += ["", *_decisions(decisions(out)), *learned_section(out), *carried_section(out)]
-    parts += ["", *_rounds()]
+    parts += ["", *ratios_section(out), "", *_rounds()]
     parts += ["", *_history()]
     return "\n".join(parts) + "\n"
 

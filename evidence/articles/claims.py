@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.choice import ratio_margin
+from forecache.models.advice.paired import interval_of_ratio, paired_ratio
 from forecache.models.memory.key_lines import structures
 from forecache.models.memory.waits import waits_of
 from forecache.models.prediction.predict import DRAWS, REQUESTS, Prediction, predict_cases
@@ -27,6 +27,7 @@ from forecache.models.scenario.sweeps import Case
 from forecache.models.step_times.inputs import NodeInputs, user_rate
 from forecache.models.step_times.workload_caches import workload_caches
 from forecache.sim.plain import plain
+from forecache.sim.statistics import Estimate
 
 from ..harness import Asked, Files
 
@@ -163,23 +164,15 @@ def _point(prediction: Prediction) -> dict[str, Any]:
 
 
 def _change(old: Prediction, new: Prediction) -> dict[str, Any]:
-    """Relative changes; intervals are of the uncertain numbers, which both have in common."""
-    margin = ratio_margin(old, new)
-    throughput = new.mean("throughput_rps") / old.mean("throughput_rps")
-    logs = new.log_draws("p99_ms") - old.log_draws("p99_ms")
-    spread = 1.96 * float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0
+    """Relative changes, with the intervals that `forecache compare` has."""
     return {
-        "throughput": _interval(throughput, margin),
-        "p99": _interval(new.mean("p99_ms") / old.mean("p99_ms"), spread),
+        "throughput": _relative(paired_ratio(old, new, "throughput_rps")),
+        "p99": _relative(paired_ratio(old, new, "p99_ms")),
     }
 
 
-def _interval(ratio: float, margin: float) -> dict[str, float]:
-    return {
-        "value": ratio - 1.0,
-        "low": ratio * float(np.exp(-margin)) - 1.0,
-        "high": ratio * float(np.exp(margin)) - 1.0,
-    }
+def _relative(ratio: Estimate) -> dict[str, float]:
+    return {end: value - 1.0 for end, value in asdict(ratio).items()}
 
 
 def _keys_per_batch(prediction: Prediction) -> float:
@@ -200,7 +193,7 @@ def look_up(prediction: Prediction, *, keys: int, draws: int) -> dict[str, Any]:
         "keys": keys,
         "alone_ns": alone_ns,
         "together_ns": together_ns,
-        "change": _interval(together_ns / alone_ns, margin),
+        "change": _relative(interval_of_ratio(together_ns / alone_ns, margin)),
     }
 
 

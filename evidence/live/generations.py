@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.bundle.points import Conditions, ObservedPoint
 from forecache.calibration.fit.calibrate import calibrate
 from forecache.calibration.fit.prior import known_of
 from forecache.calibration.observe.design import TIMINGS, Timing
@@ -26,8 +26,8 @@ from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import load_generator
-from forecache.models.engines.profile import EngineProfile, load_engine
-from forecache.models.prediction.predict import SERVER_CPU, predict_cases
+from forecache.models.engines.profile import load_engine
+from forecache.models.prediction.predict import SERVER_CPU, Prediction, predict_cases
 from forecache.models.prediction.system import System
 
 from ..counts.shipped import json_text
@@ -174,7 +174,20 @@ def _host_of(folder: Path, bundle: Bundle) -> dict[str, Any]:
 
 
 def _of_engine(folder: Path, bundle: Bundle, asked: Asked) -> Iterator[Compared]:
-    """One engine on one host, with the profile of its calibration there and the shipped one."""
+    for label, tool, points, predictions in predictions_of(folder, bundle, asked):
+        yield from _compared(folder, label, tool, points, predictions)
+
+
+def predictions_of(
+    folder: Path, bundle: Bundle, asked: Asked
+) -> Iterator[tuple[str, str, list[ObservedPoint], list[Prediction]]]:
+    """One engine on one host, with the profile of its calibration there and the shipped one.
+
+    Yields
+    ------
+    tuple
+        Which profile, which tool drove it, the points, and what is predicted of each.
+    """
     asked.progress(f"{folder}: calibrating")
     observed, _ = calibrate(bundle, known=known_of(bundle))
     host = rounds.host_of(folder, bundle)
@@ -183,16 +196,20 @@ def _of_engine(folder: Path, bundle: Bundle, asked: Asked) -> Iterator[Compared]
     for label, profile in zip(PROFILES, (observed, shipped), strict=True):
         asked.progress(f"{folder}: predicting with the {label} profile")
         for tool in TOOLS:
-            yield from _compared(folder, label, profile, tool, host)
+            system = System(host, profile, load_generator(tool))
+            points = list(Bundle.load(folder / tool).points)
+            cases = [rounds.case_of(point.given, system, tool=tool) for point in points]
+            found = predict_cases(cases, draws=DRAWS, replications=2, requests=REQUESTS)
+            yield label, tool, points, found
 
 
 def _compared(
-    folder: Path, label: str, profile: EngineProfile, tool: str, host: HostProfile
+    folder: Path,
+    label: str,
+    tool: str,
+    points: Sequence[ObservedPoint],
+    predictions: Sequence[Prediction],
 ) -> Iterator[Compared]:
-    system = System(host, profile, load_generator(tool))
-    points = list(Bundle.load(folder / tool).points)
-    cases = [rounds.case_of(point.given, system, tool=tool) for point in points]
-    predictions = predict_cases(cases, draws=DRAWS, replications=2, requests=REQUESTS)
     for point, prediction in zip(points, predictions, strict=True):
         cpu = prediction.interval(SERVER_CPU, level=LEVEL)
         yield Compared(

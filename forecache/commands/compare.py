@@ -38,8 +38,8 @@ def compare(
 
     They may differ in anything: engine, version, host, settings, load. Both are simulated with the
     same random numbers, so that what they share cancels, and each difference has a 95% interval of
-    its own. A difference whose interval contains zero is undecided. A scenario that sweeps
-    io_threads stands for the setting that `recommend` chooses.
+    its own. Where that contains zero, or the difference is under 1%, there is no clear difference.
+    A scenario that sweeps io_threads stands for the setting that `recommend` chooses.
     """
     with progress_of(quiet) as progress:
         result = verbs.compare(before, after, report=report, seed=seed, progress=progress)

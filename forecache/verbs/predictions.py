@@ -333,7 +333,7 @@ def compare(
     NodeComparison
         `first` and `second` (`name`, `scenario`, `host`, `engine`, `point`), `differences` (each
         `quantity`, `first` and `second` with intervals, their `ratio` with the 95% interval of a
-        pair, `verdict`: higher, lower, the same or undecided) and `provenance`.
+        pair, `verdict`: higher, lower or no clear difference) and `provenance`.
 
     Raises
     ------

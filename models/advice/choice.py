@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..prediction.predict import Prediction
 from ..results.points import Point
 from .objective import excess
@@ -97,9 +95,3 @@ def _closeness(candidate: Candidate) -> tuple[float, float, float]:
     """How close a setting comes to the objective."""
     probability = round(candidate.point.objective_probability or 0.0, 2)
     return probability, -excess(candidate.prediction), candidate.throughput_rps
-
-
-def ratio_margin(mine: Prediction, theirs: Prediction) -> float:
-    """Relative half width of the 95% interval of a ratio of throughputs, under the same draws."""
-    ratios = theirs.log_draws("throughput_rps") - mine.log_draws("throughput_rps")
-    return 1.96 * float(np.std(ratios, ddof=1)) if len(ratios) > 1 else 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from forecache.hwprofiles.files import named
@@ -32,7 +32,14 @@ from .answers import (
 )
 from .choice import Candidate, choose
 from .node_answers import NodeAnswer, summary_of
-from .paired import PairedQuantity, paired_quantity, verdict_of
+from .paired import (
+    PairedQuantity,
+    capacity_ratio_half,
+    interval_of_ratio,
+    paired_quantity,
+    server_busy,
+    verdict_of,
+)
 from .server_price import server_price
 
 _HOURS_PER_MONTH = 730.0
@@ -114,19 +121,74 @@ def _side(name: str, candidate: Candidate) -> Side:
 
 
 def differences(first: Candidate, second: Candidate) -> list[PairedQuantity]:
-    """Throughput, latencies, CPU time, memory and cost of both."""
+    """Throughput, latencies, CPU time, what both could serve, memory and cost."""
     one, other = first.prediction, second.prediction
     found = [
         paired_quantity(one, other, name)
         for name in ("throughput_rps", "p50_ms", "p99_ms", SERVER_CPU)
     ]
+    throughput = found[0]
+    found += _limits(first, second, throughput)
     found.append(_known("used_memory_bytes", _used_bytes(one), _used_bytes(other)))
     prices = server_price(one.system), server_price(other.system)
     if prices[0] is not None and prices[1] is not None:
         monthly = [each.usd_per_hour * _HOURS_PER_MONTH for each in prices if each is not None]
         found.append(_known("usd_per_month", *monthly))
-        found.append(_per_request(found[0], *monthly))
+        found.append(_per_request(throughput, *monthly))
     return found
+
+
+def _limits(
+    first: Candidate, second: Candidate, throughput: PairedQuantity
+) -> list[PairedQuantity]:
+    """What both could serve; nothing where that is not known of both."""
+    first_rps, second_rps = first.point.limit_rps, second.point.limit_rps
+    if not first_rps or not second_rps:
+        return []
+    if _never_pause(first) and _never_pause(second):
+        return [replace(throughput, quantity="limit_rps")]
+    stations = [_limiting_station(each) for each in (first, second)]
+    half = capacity_ratio_half(
+        first.prediction,
+        second.prediction,
+        bound_by=stations[0] if stations[0] == stations[1] else "",
+        busy=(_server_at_limit(first, first_rps), _server_at_limit(second, second_rps)),
+    )
+    ratio = interval_of_ratio(second_rps / first_rps, half)
+    return [
+        PairedQuantity(
+            "limit_rps",
+            _limit_with_interval(first, first_rps),
+            _limit_with_interval(second, second_rps),
+            ratio,
+            verdict_of(ratio),
+        )
+    ]
+
+
+def _never_pause(candidate: Candidate) -> bool:
+    """Whether its clients get all that it could serve."""
+    workload = candidate.prediction.case.scenario.workload
+    return workload.arrival == "closed_loop" and workload.think_us == 0
+
+
+def _limiting_station(candidate: Candidate) -> str:
+    """The station that limits the setting at its limit."""
+    coming, point = candidate.point.next_bottleneck, candidate.point
+    return coming.name if point.bottleneck == "none" and coming is not None else point.bottleneck
+
+
+def _server_at_limit(candidate: Candidate, limit_rps: float) -> float:
+    """How busy the server's busiest station is at the limit, in proportion to the load."""
+    prediction = candidate.prediction
+    return server_busy(prediction) * limit_rps / max(1e-9, prediction.mean("throughput_rps"))
+
+
+def _limit_with_interval(candidate: Candidate, limit_rps: float) -> Estimate:
+    """A limit is uncertain as the CPU time of a request is."""
+    cpu = candidate.prediction.interval(SERVER_CPU)
+    half = math.log(cpu.high / cpu.value) if cpu.value > 0.0 else 0.0
+    return interval_of_ratio(limit_rps, half)
 
 
 def _used_bytes(prediction: Prediction) -> float:
@@ -136,14 +198,11 @@ def _used_bytes(prediction: Prediction) -> float:
 
 def _known(name: str, first: float, second: float) -> PairedQuantity:
     """Of numbers without an interval."""
-    ratio = second / first if first > 0.0 else math.nan
-    return PairedQuantity(
-        name,
-        Estimate(first, first, first),
-        Estimate(second, second, second),
-        Estimate(ratio, ratio, ratio),
-        verdict_of(Estimate(ratio, ratio, ratio)),
-    )
+    values = Estimate(first, first, first), Estimate(second, second, second)
+    if first <= 0.0:
+        return PairedQuantity(name, *values, None, None)
+    ratio = interval_of_ratio(second / first, 0.0)
+    return PairedQuantity(name, *values, ratio, verdict_of(ratio))
 
 
 def _per_request(throughput: PairedQuantity, first: float, second: float) -> PairedQuantity:
@@ -155,7 +214,7 @@ def _per_request(throughput: PairedQuantity, first: float, second: float) -> Pai
         if each is not None and each.low > 0.0
     ]
     if len(costs) < 2 or throughput.ratio is None:
-        return PairedQuantity("usd_per_million_requests", None, None, None, "undecided")
+        return PairedQuantity("usd_per_million_requests", None, None, None, None)
     rates = throughput.ratio
     ratio = Estimate(*(second / first / each for each in (rates.value, rates.high, rates.low)))
     return PairedQuantity("usd_per_million_requests", costs[0], costs[1], ratio, verdict_of(ratio))

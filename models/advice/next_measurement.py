@@ -22,8 +22,9 @@ from ..engines.generator import GENERATOR_NAMES
 from ..engines.profile import HAND_OVER_WORK, WORK_NAMES
 from ..prediction.predict import Prediction
 from ..prediction.uncertainty import host_ranges
-from .choice import KNEE, ratio_margin
+from .choice import KNEE
 from .effects import Part, Uncertain, correlations, effects, metric_of, uncertain_numbers
+from .paired import paired_parts
 
 MEASURED_ERROR = 0.05
 """Relative standard error with which a measurement tells a number: that of an observed point."""
@@ -113,7 +114,7 @@ def rival_of(chosen: Prediction, others: Sequence[Prediction]) -> Prediction | N
         needed = math.log(KNEE) if fewer else -math.log(KNEE)
         reached = other.mean("throughput_rps") / chosen.mean("throughput_rps")
         ratio = math.log(max(1e-9, reached))
-        error = ratio_margin(chosen, other) / _Z95
+        error = paired_parts(chosen, other, "throughput_rps").half / _Z95
         if error > 0.0 and (needed - ratio) / error < smallest:
             best, smallest = other, (needed - ratio) / error
     return best
@@ -262,7 +263,9 @@ def next_measurement(
         spread, model = parts.parameters, parts.discrepancy
         fixed = math.hypot(parts.monte_carlo, model, parts.windows)
     else:
-        spread, model, fixed = ratio_margin(chosen, rival), 0.0, 0.0
+        pair = paired_parts(chosen, rival, metric)
+        spread, model = pair.parameters, pair.model
+        fixed = math.hypot(pair.chance, model)
     numbers = uncertain_numbers(chosen.system)
     if moves is None:
         moves = effects(chosen, rival, numbers, seed=seed, executor=executor)

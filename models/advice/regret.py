@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from forecache.sim.plain import Result
 from forecache.sim.words import chance, milliseconds
 
 from ..prediction.predict import CLIENTS, Prediction
-from .choice import Candidate, ratio_margin
+from .choice import Candidate
 from .objective import asked_of, meets
+from .paired import paired_ratio
 
 _NO_WORK = 0.005
 """Share of a core below which I/O threads count as stopped."""
@@ -24,7 +24,7 @@ class Regret(Result):
     throughput_loss: float
     """The share of the chosen setting's throughput that it lacks; below 0 if it reaches more."""
     low: float
-    """Of the 95% interval of that, from differences under the same draws."""
+    """Of the 95% interval of that, by what the two settings do not share."""
     high: float
     why_not: str
     """In a sentence."""
@@ -32,14 +32,13 @@ class Regret(Result):
 
 def regret_of(chosen: Candidate, other: Candidate) -> Regret:
     """What is lost by another setting."""
-    loss = 1.0 - other.throughput_rps / chosen.throughput_rps
-    spread = ratio_margin(chosen.prediction, other.prediction)
-    log_ratio = math.log(max(1e-9, 1.0 - loss))
+    ratio = paired_ratio(chosen.prediction, other.prediction, "throughput_rps")
+    loss = 1.0 - ratio.value
     return Regret(
         io_threads=other.io_threads,
         throughput_loss=loss,
-        low=1.0 - math.exp(log_ratio + spread),
-        high=1.0 - math.exp(log_ratio - spread),
+        low=1.0 - ratio.high,
+        high=1.0 - ratio.low,
         why_not=_why_not(chosen, other, loss),
     )
 

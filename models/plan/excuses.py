@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from forecache.sim.words import chance
+from forecache.sim.words import NO_CLEAR_DIFFERENCE, chance
 
 from ..footprint.limits import gib
 from .bounds import memory_used
@@ -141,7 +141,7 @@ def _excuse(kind: str, what: str, best: Entry, entry: Entry) -> Excuse:
     elif certain:
         why = f"takes {takes}, costs the same, and {_told(entry)}, the best {_told(best)}"
         if tied(best, entry):
-            why += "; such a difference may be chance or an error of the model"
+            why += f"; there is {NO_CLEAR_DIFFERENCE} between them"
     else:
         why = f"takes {least}{takes}, and costs at least the same ({entry.why})"
     return Excuse(kind, what, why, entry.usd_per_month, entry.shards, certain)

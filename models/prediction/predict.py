@@ -149,16 +149,18 @@ class Prediction:
         return Uncertainty(
             monte_carlo=_t(nominal, level) * chance / math.sqrt(len(nominal)),
             parameters=_t(logs, level) * own,
-            discrepancy=self._discrepancy(name, level),
+            discrepancy=self._half(name, level, self.model_error),
             windows=self._half(name, level, self.system.variation),
         )
 
-    def _discrepancy(self, name: str, level: float) -> float:
+    @cached_property
+    def model_error(self) -> float:
+        """Relative standard error of the model itself, of the times of the server."""
         # Memory waits are predicted less well than the rest, where an observation says so.
         own = self.system.discrepancy(self.case.scenario)
         if self.system.memory_discrepancy > 0:
             own = math.hypot(own, self.system.memory_discrepancy * self.memory_share)
-        return self._half(name, level, own)
+        return own
 
     def _half(self, name: str, level: float, error: float) -> float:
         """Half width of a standard error of times."""

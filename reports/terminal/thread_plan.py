@@ -11,8 +11,8 @@ from ..text.thread_plan import GAINS_HEADER, cpu_rows, gain_rows, title_phrase
 from .columns import Column, print_most_columns
 
 _LEGEND = (
-    "gain: in requests/s or as named, of the plan over the plan without the piece, in pairs; "
-    "undecided if it holds 0"
+    "gain: in requests/s or as named, of the plan over the plan without the piece, with the 95% "
+    "interval of what the two do not share"
 )
 
 

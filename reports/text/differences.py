@@ -1,9 +1,10 @@
 """Two nodes side by side, in words."""
 
 from forecache.models.advice.compare import NodeComparison, Side
-from forecache.models.advice.paired import PairedQuantity
+from forecache.models.advice.paired import LEAST_DIFFERENCE, PairedQuantity
 from forecache.models.prediction.predict import SERVER_CPU
 from forecache.sim.statistics import Estimate
+from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
 from .formats import (
     UNKNOWN,
@@ -23,13 +24,18 @@ NAMES = {
     "p50_ms": "p50",
     "p99_ms": "p99",
     SERVER_CPU: "CPU a request",
+    "limit_rps": "could serve",
     "used_memory_bytes": "used memory",
     "usd_per_month": "a month",
     "usd_per_million_requests": "a million requests",
 }
-LEGEND = "change: with the 95% interval of the two in pairs; undecided if it holds 0"
+LEGEND = (
+    "change: of after over before, with the 95% interval of what the two do not share; "
+    f"{NO_CLEAR_DIFFERENCE}: it holds 0, or the change is under {LEAST_DIFFERENCE:.0%}"
+)
 HEADER = ("", "before", "after", "change", "")
-_LESS_IS_BETTER = frozenset(NAMES) - {"throughput_rps"}
+_RATES = frozenset({"throughput_rps", "limit_rps"})
+_LESS_IS_BETTER = frozenset(NAMES) - _RATES
 
 
 def side_phrase(side: Side) -> str:
@@ -55,21 +61,22 @@ def rows(answer: NodeComparison) -> list[tuple[str, ...]]:
 
 
 def change(difference: PairedQuantity) -> str:
-    """`+38% (+31% to +45%)`."""
+    """`+38% (+31% to +45%)`; of no clear difference the interval alone, or `under 1%`."""
     ratio = difference.ratio
     if ratio is None or not is_number(ratio.value):
         return UNKNOWN
+    clear = difference.verdict != NO_CLEAR_DIFFERENCE
     value = percent(ratio.value - 1.0, signed=True)
     if ratio.low == ratio.high:
-        return value
+        return value if clear or ratio.value == 1.0 else f"under {LEAST_DIFFERENCE:.0%}"
     low, high = (percent(end - 1.0, signed=True) for end in (ratio.low, ratio.high))
-    return f"{value} ({low} to {high})"
+    return f"{value} ({low} to {high})" if clear else f"{low} to {high}"
 
 
 def judged(difference: PairedQuantity) -> str:
-    """`better`, `worse`, `the same` or `undecided`."""
-    if difference.verdict in ("the same", "undecided"):
-        return difference.verdict
+    """`better`, `worse` or `no clear difference`; empty where there is nothing to compare."""
+    if difference.verdict not in ("higher", "lower"):
+        return difference.verdict or ""
     wanted = "lower" if difference.quantity in _LESS_IS_BETTER else "higher"
     return "better" if difference.verdict == wanted else "worse"
 
@@ -77,7 +84,7 @@ def judged(difference: PairedQuantity) -> str:
 def _value(quantity: str, estimate: Estimate | None) -> str:
     if estimate is None:
         return UNKNOWN
-    if quantity == "throughput_rps":
+    if quantity in _RATES:
         return rate_with_bounds(estimate)
     if quantity.endswith("_ms"):
         return time_with_bounds(estimate)

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from forecache.models.advice.paired import LEAST_DIFFERENCE
 from forecache.models.results.series import Fact, RunPoint, RunsOverTime
+from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
 from .estimates import estimate_text
+from .formats import is_number
 from .runs import Comparison
 
 
@@ -64,7 +67,14 @@ def _mean(fact: Fact, unit: str) -> str:
 
 
 def _difference(fact: Fact, unit: str) -> str:
+    """`+1.2 ms (+0.3 to +2.7)`, or `no clear difference (−0.3 to +2.7)`."""
     against = fact.against_first
     if against is None:
         return ""
-    return estimate_text(against.value, against.low, against.high, unit, signed=True)
+    text = estimate_text(against.value, against.low, against.high, unit, signed=True)
+    first = fact.value - against.value if is_number(fact.value) else 0.0
+    holds_zero = against.low <= 0.0 <= against.high
+    if not holds_zero and abs(against.value) >= LEAST_DIFFERENCE * abs(first):
+        return text
+    _, bracket, interval = text.partition("(")
+    return f"{NO_CLEAR_DIFFERENCE} {bracket}{interval}".rstrip()

@@ -15,6 +15,7 @@ from forecache.models.plan.results import (
     ServerlessOffer,
     ShardState,
 )
+from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
 from .formats import (
     UNKNOWN,
@@ -214,8 +215,8 @@ def tie_phrase(answer: PlanAnswer) -> str:
     if not any(plan.tied for plan in answer.plans):
         return ""
     return (
-        "=: costs as much as the plan above, and which of the two is better is within what is "
-        "uncertain; the simpler one stands first"
+        f"=: costs as much as the plan above, and there is {NO_CLEAR_DIFFERENCE} between the two; "
+        "the simpler one stands first"
     )
 
 

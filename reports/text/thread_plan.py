@@ -4,10 +4,15 @@ from forecache.models.advice.recommend import Recommendation
 from forecache.models.advice.thread_plan.gains import PieceGain
 from forecache.models.advice.thread_plan.placement import cpu_list
 from forecache.models.advice.thread_plan.plan import ThreadPlan
+from forecache.sim.statistics import Estimate
+from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
 from .differences import NAMES, change
 
 GAINS_HEADER = ("piece", "over", "gain (95%)")
+
+_SAME = Estimate(1.0, 1.0, 1.0)
+"""Of two that run the same simulation."""
 
 _PIECES = {
     "threads": "threads",
@@ -66,11 +71,11 @@ def _against(gain: PieceGain) -> str:
 
 
 def gain_phrase(gain: PieceGain) -> str:
-    """`+38% (+31% to +45%)`, `p99 −12% (−20% to −3%)`, `undecided (−3% to +58%)` and others."""
-    told = next((each for each in gain.differences if each.quantity == gain.decides), None)
-    if told is None or gain.verdict == "no difference":
+    """`+38% (+31% to +45%)`, `p99 −12% (−20% to −3%)`, `no clear difference (−3% to +58%)`."""
+    found = next((each for each in gain.differences if each.quantity == gain.decides), None)
+    if found is None:
         return gain.verdict
-    text = change(told)
-    if gain.verdict == "undecided" and told.ratio is not None:
-        text = f"undecided {text[text.index('(') :]}"
-    return text if told.quantity == "throughput_rps" else f"{NAMES[told.quantity]} {text}"
+    text = change(found)
+    if gain.verdict == NO_CLEAR_DIFFERENCE:
+        text = NO_CLEAR_DIFFERENCE if found.ratio in (None, _SAME) else f"{gain.verdict} ({text})"
+    return text if found.quantity == "throughput_rps" else f"{NAMES[found.quantity]} {text}"

@@ -1,10 +1,12 @@
 """The sentences of a recommendation, shared by the page and the terminal."""
 
 from forecache.models.advice.next_measurement import Gain, MeasureNext
+from forecache.models.advice.paired import LEAST_DIFFERENCE, verdict_of
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.advice.regret import Regret
 from forecache.models.results.points import Point, Uncertainty
 from forecache.sim.statistics import Estimate
+from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
 from .formats import (
     bounds,
@@ -22,10 +24,6 @@ from .settings import setting_text
 
 # A measurement that takes less than this share off an interval is not worth the time.
 _LEAST_NARROWING = 0.05
-# Below this loss of throughput two settings are the same for every practical purpose.
-_NEGLIGIBLE_LOSS = 0.005
-# Above it a difference is worth a word even where its interval holds zero.
-_SMALL_LOSS = 0.03
 
 _LIMITS = {
     "main thread": "limited by the main thread",
@@ -144,20 +142,16 @@ def _held_phrase(recommendation: Recommendation, point: Point) -> str:
 def loss_phrase(row: Regret) -> str:
     """Say what a candidate costs against the recommendation.
 
-    `4% less (1–7%)`, `2% more (1–3%)`; when the interval holds zero, `probably 20% less` or, for
-    small ones, `no clear difference`.
+    `4% less (1–7%)`, `2% more (1–3%)`; `no clear difference (−3.0% to +1.0%)` where the interval
+    holds zero, without it where either end is under 1%.
     """
     loss, low, high = row.throughput_loss, row.low, row.high
     word = "less" if loss > 0 else "more"
-    if low <= 0 <= high:
+    if verdict_of(Estimate(1.0 - loss, 1.0 - high, 1.0 - low)) == NO_CLEAR_DIFFERENCE:
+        if max(abs(low), abs(high)) < LEAST_DIFFERENCE:
+            return NO_CLEAR_DIFFERENCE
         spread = f"{percent(-high, signed=True)} to {percent(-low, signed=True)}"
-        if max(-low, high) < _NEGLIGIBLE_LOSS:
-            return "no difference"
-        if abs(loss) > _SMALL_LOSS:
-            return f"probably {percent(abs(loss))} {word} ({spread})"
-        return f"no clear difference ({spread})"
-    if abs(loss) < _NEGLIGIBLE_LOSS:
-        return "no difference"
+        return f"{NO_CLEAR_DIFFERENCE} ({spread})"
     least, most = (percent(end) for end in sorted((abs(low), abs(high))))
     return f"{percent(abs(loss))} {word} ({least.removesuffix('%')}–{most})"
 

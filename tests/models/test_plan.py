@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from forecache.models.plan import front, race, trials
@@ -281,9 +282,14 @@ def settled(
     ]
     prediction: Any = SimpleNamespace(
         drawn=runs,
-        case=SimpleNamespace(scenario=SimpleNamespace(name=engine, workload=None)),
-        system=SimpleNamespace(host=offer.host, engine=offer.engine),
-        parts=lambda *_, **__: SimpleNamespace(discrepancy=0.1),
+        nominal=[],
+        log_draws=lambda _: np.array([]),
+        case=SimpleNamespace(
+            scenario=SimpleNamespace(name=engine, workload=None, model_dump_json=lambda **_: "")
+        ),
+        system=SimpleNamespace(host=offer.host, engine=offer.engine, observed_here=False),
+        bottleneck="none",
+        model_error=0.05,
     )
     trial = Trial(shards, 1, load * 1e5, 1e5, probability, {}, prediction, None)
     return Entry(offer, race.SETTLED, shards, (1,), "", trials=(trial,))

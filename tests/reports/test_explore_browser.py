@@ -176,7 +176,7 @@ def test_two_scenarios_with_their_difference_downloads_and_times(page: Any) -> N
     page.click("#compare")
     page.select_option("#engine-b", "valkey 8.0")
     page.wait_for_function(
-        "() => document.getElementById('rows').textContent.match(/better|worse|undecided/)",
+        "() => document.getElementById('rows').textContent.match(/better|worse|no clear/)",
         timeout=LONG_MS,
     )
     wait_until_simulated(page)

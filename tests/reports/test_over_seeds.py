@@ -100,6 +100,22 @@ def test_terminal_has_a_row_for_each_point_under_its_fact(width: int) -> None:
     assert re.search(r"same +4\.0 s \(3\.0–5\.0\)", text)
 
 
+@pytest.mark.parametrize(
+    ("against", "text"),
+    [
+        ({"value": 1.0, "low": -0.5, "high": 2.5}, "no clear difference (−0.5 to +2.5)"),
+        ({"value": 0.3, "low": 0.1, "high": 0.5}, "no clear difference (+0.10 to +0.50)"),
+        ({"value": 0.0, "low": 0.0, "high": 0.0}, "no clear difference"),
+    ],
+)
+def test_a_difference_that_may_be_none_or_is_under_a_hundredth_is_not_clear(
+    against: dict[str, float], text: str
+) -> None:
+    result = over_seeds()
+    result["points"][1]["facts"][0]["against_first"] = against
+    assert re.search(rf" {re.escape(text)} *$", printed(result, 120), re.MULTILINE)
+
+
 def test_one_point_has_intervals_and_nothing_to_compare_with() -> None:
     result = over_seeds()
     result["points"] = result["points"][:1]

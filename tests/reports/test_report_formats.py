@@ -118,9 +118,10 @@ def test_headline() -> None:
         ((0.21, 0.12, 0.31), "21% less (12–31%)"),
         ((-0.02, -0.03, -0.01), "2.0% more (1.0–3.0%)"),
         ((0.01, -0.01, 0.03), "no clear difference (−3.0% to +1.0%)"),
-        ((0.27, -0.024, 0.48), "probably 27% less (−48% to +2.4%)"),
-        ((0.001, -0.001, 0.002), "no difference"),
-        ((0.001, 0.001, 0.001), "no difference"),
+        ((0.27, -0.024, 0.48), "no clear difference (−48% to +2.4%)"),
+        ((0.001, -0.001, 0.002), "no clear difference"),
+        ((0.001, 0.001, 0.001), "no clear difference"),
+        ((0.008, 0.001, 0.02), "no clear difference (−2.0% to −0.1%)"),
     ],
 )
 def test_loss_phrase(row: tuple[float, float, float], text: str) -> None:

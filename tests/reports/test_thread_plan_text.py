@@ -15,6 +15,7 @@ from forecache.reports.terminal.thread_plan import print_thread_plan
 from forecache.reports.text.repeat import Question
 from forecache.reports.text.thread_plan import configuration_text, gain_phrase, no_plan_phrase
 from forecache.sim.statistics import Estimate
+from forecache.sim.words import NO_CLEAR_DIFFERENCE
 from tests.made_points import made_recommendation
 from tests.reports.study_fixture import graviton_target, study
 
@@ -22,16 +23,18 @@ RATIO = Estimate(1.24, 0.97, 1.58)
 
 
 def gain(verdict: GainVerdict, quantity: str, ratio: Estimate) -> PieceGain:
-    told = PairedQuantity(quantity, None, None, ratio, "undecided")
+    verdicts = {"gains": "higher", "loses": "lower"}
+    told = PairedQuantity(quantity, None, None, ratio, verdicts.get(verdict, NO_CLEAR_DIFFERENCE))
     return PieceGain("interrupts", "the server's threads taking them", verdict, quantity, [told])
 
 
 def test_a_gain_in_words() -> None:
     assert gain_phrase(gain("gains", "throughput_rps", RATIO)) == "+24% (−3.0% to +58%)"
-    assert gain_phrase(gain("undecided", "throughput_rps", RATIO)) == "undecided (−3.0% to +58%)"
+    unclear = gain(NO_CLEAR_DIFFERENCE, "throughput_rps", RATIO)
+    assert gain_phrase(unclear) == "no clear difference (−3.0% to +58%)"
     assert gain_phrase(gain("loses", "p99_ms", RATIO)) == "p99 +24% (−3.0% to +58%)"
     same = Estimate(1.0, 1.0, 1.0)
-    assert gain_phrase(gain("no difference", "throughput_rps", same)) == "no difference"
+    assert gain_phrase(gain(NO_CLEAR_DIFFERENCE, "throughput_rps", same)) == "no clear difference"
     nothing = PieceGain("background threads", "", "not modelled", "", [], "why")
     assert gain_phrase(nothing) == "not modelled"
 
@@ -51,7 +54,7 @@ PLAN = ThreadPlan(
     files={},
     notes=["A note that is as long as notes are: it goes on and on beyond eighty columns, here."],
     gains=[
-        gain("undecided", "p99_ms", Estimate(1.24, 0.01, 15.8)),
+        gain(NO_CLEAR_DIFFERENCE, "p99_ms", Estimate(1.24, 0.01, 15.8)),
         PieceGain("background threads", "", "not modelled", "", [], "it is not simulated"),
     ],
 )
@@ -75,7 +78,7 @@ def test_it_fits_and_says_all() -> None:
     assert max(map(len, text.splitlines())) <= 80
     for said in ("16 CPUs, 2 a core", "5-7,13-15", "left to the kernel", "8-11", "not modelled"):
         assert said in text
-    assert "p99 undecided (−99% to +1480%)" in text
+    assert "p99 no clear difference (−99% to +1480%)" in text
 
 
 def test_the_configuration_is_the_same_in_terminal_and_page() -> None:

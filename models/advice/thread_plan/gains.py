@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from forecache.sim.plain import Result
+from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
 from ...prediction.predict import Prediction, Progress, predict_cases
 from ...prediction.system import System
@@ -36,7 +37,7 @@ Piece = Literal[
     "main thread alone",
     "whole plan",
 ]
-GainVerdict = Literal["gains", "loses", "no difference", "undecided", "not modelled"]
+GainVerdict = Literal["gains", "loses", "no clear difference", "not modelled"]
 
 _BUSIEST_INTERRUPTS = 0.7
 """How busy a CPU that takes interrupts may be in a plan: beyond it packets queue."""
@@ -55,7 +56,7 @@ class PieceGain(Result):
     against: str
     """What it is compared with, in words."""
     verdict: GainVerdict
-    """By the quantity that decides: `undecided` where the interval of its ratio holds 1."""
+    """By the quantity that decides: `gains` or `loses` where its ratio differs clearly from 1."""
     decides: str
     """Which quantity that is: throughput, or p99 of an open loop that is kept up with."""
     differences: list[PairedQuantity]
@@ -69,9 +70,9 @@ def gain_of(piece: Piece, against: str, *, without: Prediction, plan: Prediction
     decides = "throughput_rps" if without.overloaded else metric_of(plan)
     found = [paired_quantity(without, plan, name) for name in ("throughput_rps", "p99_ms")]
     told = next(each for each in found if each.quantity == decides)
-    words: dict[str, GainVerdict] = {"the same": "no difference", "undecided": "undecided"}
     better = "lower" if decides == "p99_ms" else "higher"
-    verdict = words.get(told.verdict, "gains" if told.verdict == better else "loses")
+    clear: GainVerdict = "gains" if told.verdict == better else "loses"
+    verdict = clear if told.verdict in ("higher", "lower") else NO_CLEAR_DIFFERENCE
     return PieceGain(piece, against, verdict, decides, found)
 
 
