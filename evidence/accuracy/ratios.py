@@ -3,7 +3,8 @@
 Pairs are of engines of every generation at the same random points (`evidence/generations/`), as
 shipped and as calibrated on their host, and of held-out points of published datasets. The study
 finds the numbers of `UNSHARED` in `models/advice/paired.py`: the smallest with which 95% of the
-measured ratios lie in their intervals, and how many do where a host or an engine is left out.
+measured ratios lie in their intervals, of live engines and of datasets alike, and how many do where
+a host or an engine is left out.
 """
 
 from __future__ import annotations
@@ -49,7 +50,6 @@ LEVEL = 0.95
 PUBLISHED = "published"
 _QUANTITIES = (SERVER_CPU, "throughput_rps")
 _Z95 = 1.959963984540054
-_GRID = np.arange(0.0, 3.0, 0.01)
 _SAMPLE = 4000
 """Pairs of other points than the same one, of each profile and quantity: drawn, as there are half a
 million."""
@@ -68,7 +68,7 @@ class MeasuredPoint:
     engine
         Its version.
     start
-        Points with the same were measured on one start of the server, or in one series.
+        Points with the same were measured on one start of the server, or are one series of a build.
     at
         What was asked of it: points that differ in the engine only have the same.
     measured
@@ -200,7 +200,7 @@ def _published_points(asked: Asked) -> Iterator[MeasuredPoint]:
                 source=PUBLISHED,
                 quantity=name,
                 engine=system.engine.id,
-                start=dataset,
+                start=f"{dataset} {system.engine.id}",
                 at=asked_for,
                 measured=math.log(case.observed[name]),
                 own_noise=math.hypot(
@@ -313,18 +313,14 @@ def inside(pairs: Sequence[MeasuredPair], factor: float) -> float:
 def unshared(pairs: Sequence[MeasuredPair]) -> float:
     """The least factor with which `LEVEL` of the measured ratios are inside.
 
-    Live and published ones count as much as each other, however many there are.
+    That is so of live pairs and of published ones, however many there are of either.
     """
-    published = [pair for pair in pairs if pair.source == PUBLISHED]
     live = [pair for pair in pairs if pair.source != PUBLISHED]
-    needed = [np.sort(_factors(own)) for own in (published, live) if own]
-
-    def share(factor: float) -> float:
-        return float(
-            np.mean([np.searchsorted(each, factor, "right") / len(each) for each in needed])
-        )
-
-    return next((float(round(f, 2)) for f in _GRID if share(f) >= LEVEL), float(_GRID[-1]))
+    published = [pair for pair in pairs if pair.source == PUBLISHED]
+    needed = [
+        np.quantile(_factors(own), LEVEL, method="higher") for own in (live, published) if own
+    ]
+    return math.ceil(100.0 * max(needed)) / 100.0
 
 
 def _factors(pairs: Sequence[MeasuredPair]) -> np.ndarray:

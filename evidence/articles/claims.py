@@ -17,7 +17,7 @@ import numpy as np
 
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.paired import interval_of_ratio, paired_ratio
+from forecache.models.advice.paired import interval_of_ratio, paired_parts
 from forecache.models.memory.key_lines import structures
 from forecache.models.memory.waits import waits_of
 from forecache.models.prediction.predict import DRAWS, REQUESTS, Prediction, predict_cases
@@ -164,11 +164,13 @@ def _point(prediction: Prediction) -> dict[str, Any]:
 
 
 def _change(old: Prediction, new: Prediction) -> dict[str, Any]:
-    """Relative changes, with the intervals that `forecache compare` has."""
-    return {
-        "throughput": _relative(paired_ratio(old, new, "throughput_rps")),
-        "p99": _relative(paired_ratio(old, new, "p99_ms")),
-    }
+    """Relative changes; intervals are of the uncertain numbers, which both have in common."""
+    return {"throughput": _ratio(old, new, "throughput_rps"), "p99": _ratio(old, new, "p99_ms")}
+
+
+def _ratio(old: Prediction, new: Prediction, name: str) -> dict[str, float]:
+    half = paired_parts(old, new, name).parameters
+    return _relative(interval_of_ratio(new.mean(name) / old.mean(name), half))
 
 
 def _relative(ratio: Estimate) -> dict[str, float]:

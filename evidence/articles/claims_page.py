@@ -174,7 +174,7 @@ def page(study: Mapping[str, Any]) -> str:
         " over sizes is compared with it, not the largest prediction, which a limit of one size"
         f" alone may decide (the network's, say). {RULE} [articles.md](articles.md) goes by the"
         " same."
-        " Intervals are 95%, of what both sides of a ratio do not share.",
+        " Intervals are 95%, of the uncertain numbers that both sides have in common.",
         "",
         *table(
             ["claim", ">claimed", ">predicted", ">gap", ">error", ""],

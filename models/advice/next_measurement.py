@@ -103,6 +103,7 @@ class MeasureNext(Result):
 def rival_of(chosen: Prediction, others: Sequence[Prediction]) -> Prediction | None:
     """The setting most likely to be the better choice after all; None where none is likely to be.
 
+    That is by the uncertain numbers, which measurements can narrow; the model's error they can't.
     Fewer threads are the better choice if they reach 95% of the throughput, more threads if the
     chosen ones don't.
     """
@@ -114,7 +115,7 @@ def rival_of(chosen: Prediction, others: Sequence[Prediction]) -> Prediction | N
         needed = math.log(KNEE) if fewer else -math.log(KNEE)
         reached = other.mean("throughput_rps") / chosen.mean("throughput_rps")
         ratio = math.log(max(1e-9, reached))
-        error = paired_parts(chosen, other, "throughput_rps").half / _Z95
+        error = paired_parts(chosen, other, "throughput_rps").parameters / _Z95
         if error > 0.0 and (needed - ratio) / error < smallest:
             best, smallest = other, (needed - ratio) / error
     return best

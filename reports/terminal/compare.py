@@ -10,6 +10,7 @@ from .columns import Column, print_most_columns
 from .console import print_warnings
 
 _DISPENSABLE = ("before", "after")
+_WRAPPED = (*_DISPENSABLE, HEADER[-1])
 
 
 def print_comparison(answer: NodeComparison, console: Console) -> None:
@@ -19,7 +20,7 @@ def print_comparison(answer: NodeComparison, console: Console) -> None:
     console.print()
     cells = [list(column) for column in zip(*rows(answer), strict=True)]
     columns = [
-        Column(name, own, wraps=name in _DISPENSABLE, to_the_right=0 < index < len(HEADER) - 1)
+        Column(name, own, wraps=name in _WRAPPED, to_the_right=0 < index < len(HEADER) - 1)
         for index, (name, own) in enumerate(zip(HEADER, cells, strict=True))
     ]
     print_most_columns(columns, console, dispensable=_DISPENSABLE)

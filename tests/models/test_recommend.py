@@ -158,12 +158,15 @@ def test_regret_comes_from_differences_under_the_same_draws() -> None:
     """Two settings that rise and fall together are told apart better than either is known."""
     together = {4: [0.5e6, 1e6, 2e6], 6: [0.55e6, 1.1e6, 2.2e6]}
     apart = {4: [0.5e6, 1e6, 2e6], 6: [2.2e6, 1.1e6, 0.55e6]}
-    sure, unsure = (
+    known = {4: [1e6, 1e6, 1e6], 6: [1.1e6, 1.1e6, 1.1e6]}
+    sure, unsure, model = (
         next(row for row in made_up({4: 1e6, 6: 1.1e6}, drawn=drawn).regret if row.io_threads == 4)
-        for drawn in (together, apart)
+        for drawn in (together, apart, known)
     )
     assert sure.throughput_loss == pytest.approx(1 / 11)
-    assert sure.low == pytest.approx(sure.high)
+    # What is left is the part of the model's errors that they do not share.
+    assert (sure.low, sure.high) == pytest.approx((model.low, model.high))
+    assert model.low < 0 < 1 / 11 < model.high
     assert unsure.low < 0 < unsure.high
 
 
