@@ -18,7 +18,6 @@ import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.fit.calibrate import calibrate
-from forecache.calibration.joint.points import base_id
 from forecache.calibration.validate.dataset import (
     MeasuredCase,
     list_datasets,
@@ -67,7 +66,7 @@ def _held_out() -> Iterator[Point]:
             if case.role != "validation" or "throughput_rps" not in case.observed:
                 continue
             system = system_of(case.scenario, path=dataset.id)
-            if base_id(system.host) in HOSTS:
+            if system.host.base_id in HOSTS:
                 yield dataset.id, case, system
 
 
