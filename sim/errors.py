@@ -57,3 +57,19 @@ class OutsideError(ForecacheError):
     """A measurement is outside the interval of a prediction, or not of what was predicted."""
 
     exit_code = 6
+
+
+class NotKnownError(ForecacheError):
+    """Too little is known for the numbers that were asked for; the message says what to give.
+
+    Attributes
+    ----------
+    result
+        What is known all the same.
+    """
+
+    exit_code = 8
+
+    def __init__(self, message: str, *, result: Result) -> None:
+        super().__init__(message)
+        self.result = result

@@ -21,7 +21,7 @@ from forecache.sim.errors import InputError
 
 from .answers import CheckAnswer, ComparedQuantity, ConditionGap, UpdatedPoint
 from .causes import CONDITIONS, NETWORK, OTHER_PROGRAMS, FoundCauses, Gap, with_cause
-from .compare import KEYS_TOLERANCE, compared, differences, measured_engine, standard_errors
+from .compare import KEYS_TOLERANCE, MIX, compared, differences, measured_engine, standard_errors
 from .files import read_measured
 from .live import LiveRun, run_live
 from .measured import Measured
@@ -89,7 +89,9 @@ def check(
     differs = differences(case.scenario, system, measured)
     holds = not differs and all(row.inside for row in rows)
     explained = FoundCauses([], [], [])
-    if not holds:
+    other_mix = any(each.field == MIX for each in differs)
+    # Of other commands than those predicted nothing tells what the gap should be.
+    if not holds and not other_mix:
         if progress is not None:
             progress("simulating what may explain the gap")
         errors = standard_errors(prediction, measured, rows)
@@ -107,7 +109,11 @@ def check(
         differs=differs,
         causes=explained.causes,
         ruled_out=explained.ruled_out,
-        measure_next=_next_steps(prediction, measured, explained, holds=holds, seed=seed),
+        measure_next=(
+            [_other_mix_words(differs)]
+            if other_mix
+            else _next_steps(prediction, measured, explained, holds=holds, seed=seed)
+        ),
         updated_for=updated_for,
         updated=points,
         warnings=list(
@@ -199,6 +205,15 @@ def _next_steps(
     if any(len(values) < 2 for values in measured.values.values()):
         steps.append("Repeat the measurement: a single one doesn’t tell how much it varies.")
     return steps
+
+
+def _other_mix_words(differs: Sequence[ConditionGap]) -> str:
+    """What was executed in place of the scenario's mix, and what to do about it."""
+    mix = next(each for each in differs if each.field == MIX)
+    return (
+        f"Other commands were executed, {mix.measured}, than the scenario has ({mix.scenario}): "
+        "measure while nothing else is asked for, or put them into its mix."
+    )
 
 
 def _remarks(system: System, measured: Measured) -> list[str]:

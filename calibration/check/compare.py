@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forecache.models.advice.next_measurement import MEASURED_ERROR
@@ -13,12 +13,16 @@ from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.sim.errors import InputError
 
+from ..today.not_modelled import MOST_NOT_MODELLED
 from .answers import ComparedQuantity, ConditionGap
 from .measured import QUANTITIES, Measured
 
 KEYS_TOLERANCE = 0.1
 """Share of the keys that a random fill leaves unset without being called another number of keys:
 three times as many SETs as keys leave one in twenty."""
+
+MIX = "workload.mix"
+_NAMED = 6
 
 _Z95 = 1.959963984540054
 _FAMILIES = {"elasticache-redis": "redis"}
@@ -106,7 +110,26 @@ def differences(scenario: Scenario, system: System, measured: Measured) -> list[
             same = value == asked or not isinstance(asked, int)
         if not same:
             found.append(ConditionGap(field, asked, value))
-    return [*_other_engine(system, measured), *found]
+    return [*_other_engine(system, measured), *found, *_other_commands(scenario, measured)]
+
+
+def _other_commands(scenario: Scenario, measured: Measured) -> list[ConditionGap]:
+    """The mix, if too much of the execution time belongs to commands that it does not have."""
+    asked = {name: each.share for name, each in scenario.workload.commands.items()}
+    times_us = measured.command_times_us
+    others_us = sum(spent_us for name, spent_us in times_us.items() if name not in asked)
+    total_us = sum(times_us.values())
+    if others_us <= MOST_NOT_MODELLED * total_us:
+        return []
+    shares = {name: spent_us / total_us for name, spent_us in times_us.items()}
+    of_time = f"{_percentages(shares)} of the execution time"
+    return [ConditionGap(MIX, _percentages(asked), of_time)]
+
+
+def _percentages(shares: Mapping[str, float]) -> str:
+    """The largest shares."""
+    largest = sorted(shares.items(), key=lambda each: -each[1])[:_NAMED]
+    return ", ".join(f"{name} {share:.0%}" for name, share in largest if share > 0)
 
 
 def _other_engine(system: System, measured: Measured) -> list[ConditionGap]:

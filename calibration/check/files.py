@@ -67,6 +67,7 @@ def _without_shared(info: Measured, others: Sequence[Measured]) -> Measured:
         main_active_us=info.main_active_us,
         network_gbit_per_s=bandwidth,
         miss_share=info.miss_share,
+        command_times_us=info.command_times_us,
         sources=info.sources,
     )
 

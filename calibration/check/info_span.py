@@ -10,6 +10,7 @@ from forecache.sim.errors import InputError
 
 from ..observe.readers.info import info_fields
 from ..observe.readers.lines import Place
+from ..today.commands import SAME, is_demand
 from .measured import Measured
 
 _OWN_COMMANDS = 1
@@ -17,6 +18,7 @@ _OWN_COMMANDS = 1
 
 _ACTIVE = "used_active_time_main_thread"
 _KEYS = "keys="
+_COMMAND = "cmdstat_"
 _BITS = 8.0
 
 
@@ -76,8 +78,38 @@ def measured_between(
         main_active_us=_active_us(delta, first, commands),
         network_gbit_per_s=bandwidth or None,
         miss_share=delta("keyspace_misses") / asked if asked else None,
+        command_times_us=_command_times_us(first, last, files=files),
         sources=(f"INFO ({files[0]}, {files[1]})",),
     )
+
+
+def _command_times_us(
+    first: Mapping[str, str], last: Mapping[str, str], *, files: tuple[str, str]
+) -> dict[str, float]:
+    """Execution time of each command that clients asked for; SETEX and the like are SET.
+
+    Empty if INFO has no commandstats.
+    """
+    found: dict[str, float] = {}
+    for name in last:
+        command = name.removeprefix(_COMMAND).lower()
+        if not name.startswith(_COMMAND) or not is_demand(command):
+            continue
+        before_us, after_us = (
+            _usec(fields.get(name), name, file)
+            for fields, file in zip((first, last), files, strict=True)
+        )
+        if after_us > before_us:
+            command = SAME.get(command, command)
+            found[command] = found.get(command, 0.0) + after_us - before_us
+    return found
+
+
+def _usec(text: str | None, name: str, file: str) -> float:
+    if text is None:
+        return 0.0
+    values = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+    return Place(file, 0).decimal(values.get("usec", ""), f"usec of {name}", highest=1e20)
 
 
 def conditions_of(fields: Mapping[str, str], *, file: str) -> dict[str, Any]:

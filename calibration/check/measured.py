@@ -102,6 +102,8 @@ class Measured:
         CPU time of the load generator per request.
     network_gbit_per_s
         Of the busier direction.
+    command_times_us
+        Execution time by command, as INFO tells; empty where it doesn't.
     sources
         Where it comes from, in words.
     """
@@ -114,6 +116,7 @@ class Measured:
     network_limit_gbit_per_s: float | None = None
     network_allowance_exceeded: int | None = None
     miss_share: float | None = None
+    command_times_us: dict[str, float] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
 
     def value(self, name: str) -> float | None:
@@ -164,7 +167,8 @@ def together(parts: Sequence[Measured]) -> Measured:
             if getattr(part, name) is not None:
                 single[name] = getattr(part, name)
     sources = tuple(source for part in parts for source in part.sources)
-    return Measured(values, conditions, sources=sources, **single)
+    times_us = next((part.command_times_us for part in parts if part.command_times_us), {})
+    return Measured(values, conditions, command_times_us=times_us, sources=sources, **single)
 
 
 _SINGLE = (

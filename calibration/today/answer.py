@@ -21,7 +21,7 @@ from forecache.models.scenario.kinds import check_kind
 from forecache.models.scenario.schema import Slo
 from forecache.models.scenario.source import content_of
 from forecache.models.scenario.versions import minor_version
-from forecache.sim.errors import InfeasibleError, InputError
+from forecache.sim.errors import InfeasibleError, InputError, NotKnownError
 
 from ..observe.readers.lines import Place, shown
 from .billed import ENGINE, TodaysBill, todays_bill
@@ -32,9 +32,14 @@ from .demand import NO_INFO, read_today
 from .export import columns_of, is_export
 from .load import LAYOUTS, TodaysMetrics, todays_metrics
 from .metrics import NodeMetrics, is_metrics, metrics_of
+from .not_modelled import MOST_NOT_MODELLED
 
 P99_MS = 1.0
 """The objective where no scenario says one."""
+
+IDLE_BUSY = 0.02
+"""Share of a main thread's time that timers, replicas and monitoring may take (assumed: replicas of
+small load are seen with half of it)."""
 
 FAMILIES = ("r7g.*", "r8g.*")
 """Of instances that may be chosen where no scenario says which."""
@@ -83,12 +88,21 @@ def today(
         A file or a field is not valid.
     InfeasibleError
         Nothing that may be chosen meets the objectives; its `result` is the answer all the same.
+    NotKnownError
+        What the nodes execute is not modelled, and the scenario has no `demand.operations` in its
+        place; its `result` is what the files tell.
     """
     found, billed = _read(files, bill, cache, progress)
     file = "scenario" if scenario is None or isinstance(scenario, Mapping) else str(scenario)
     given = _given(scenario, file)
+    own = {f"demand.{name}" for name in given.get("demand") or {}}
+    found = replace(found, needed={n: why for n, why in found.needed.items() if n not in own})
     whole = _scenario(found, billed, given, host)
     asks = bool((whole.get("demand") or {}).get("operations"))
+    told = None if billed is None else billed.result
+    only_told = TodayAnswer("today", found, None, provenance(seed=seed), from_bill=told)
+    if found.needed and (search or asked_ceiling or asks):
+        raise NotKnownError(" ".join(found.needed.values()), result=only_told)
     if not asks and (search or asked_ceiling):
         raise InputError(
             "found no demand: a bill tells of nodes and costs only, files of keys of data only; "
@@ -107,9 +121,11 @@ def today(
             "found no host of today's nodes, whose ceiling is asked for; valid is INFO of them "
             "with --host, or the scenario's today.instance."
         )
-    told = None if billed is None else billed.result
+    if "demand.operations" not in own and limit is not None and (why := _unexplained(found, limit)):
+        found = replace(found, needed={"demand.operations": why})
+        raise NotKnownError(why, result=replace(only_told, from_info=found))
     if not search:
-        return TodayAnswer("today", found, limit, provenance(seed=seed), from_bill=told)
+        return replace(only_told, ceiling=limit)
     try:
         with named(file):
             answer = plan(whole, seed=seed, full=full, progress=progress)
@@ -174,8 +190,34 @@ def _read(
         today={**info.today, **told},
         known=[*info.known, *(each for each in asked.known if not _has(info, each.field))],
         unknown=unknown,
+        needed=info.needed if info.nodes else asked.needed,
     )
     return found, billed
+
+
+def _unexplained(found: FromInfo, limit: Ceiling) -> str:
+    """What to give where metrics say that a node is far busier than its GETs and SETs make it.
+
+    Up to `IDLE_BUSY` a main thread is busy with other things than requests.
+    """
+    predicted, peak_rps = limit.main_thread_busy, sum(node.rate_rps for node in limit.nodes)
+    if predicted is None or not peak_rps:
+        return ""
+    # The prediction is of the mean primary.
+    each_s = predicted.high * len(limit.nodes) / peak_rps
+    for node in found.nodes:
+        if node.role != "primary" or node.main_thread_busy is None:
+            continue
+        busy, explained = node.main_thread_busy, each_s * node.peak_rps
+        if explained < (1.0 - MOST_NOT_MODELLED) * (busy - IDLE_BUSY):
+            return (
+                f"EngineCPUUtilization of {node.name}: {busy:.0%} at {node.peak_rps:,.0f} "
+                f"operations a second, of which GET and SET explain {explained:.0%} at most, so "
+                "that no capacity, headroom or plan can be given. Give INFO ALL of the nodes "
+                "(--from-info), which tells the commands, or a scenario of kind plan with "
+                "demand.operations."
+            )
+    return ""
 
 
 def _has(info: FromInfo, name: str) -> bool:

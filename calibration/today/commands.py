@@ -54,6 +54,10 @@ _ADMINISTRATION = frozenset(f"{_CONNECTIONS} {_SERVER}".split())
 """Of connections, transactions and administration: no demand."""
 
 
+LEAST_CALLS = 100.0
+"""Calls of an operation whose mean time tells what one takes."""
+
+
 def is_demand(command: str) -> bool:
     """Whether a command, in small letters, is asked by clients for its own sake."""
     return command.split("|")[0] not in _ADMINISTRATION
@@ -81,6 +85,11 @@ class Placed:
         Calls and time in us of those that run long.
     time_us
         Of all commands but administration; `known_us` of those that plans know.
+    not_modelled_us
+        Execution time that no operation stands for, by command: all time of `unknown`, and of
+        `alike` what exceeds the time of as many GETs or SETs.
+    on
+        Operations on hashes and sorted sets that plans may have.
     """
 
     calls: Mapping[str, float]
@@ -90,11 +99,17 @@ class Placed:
     slow: Mapping[str, tuple[float, float]]
     time_us: float
     known_us: float
+    not_modelled_us: Mapping[str, float]
+    on: Collection[str]
 
     @property
     def total(self) -> float:
         """Calls of all operations."""
         return sum(self.calls.values())
+
+    def knows(self, command: str) -> bool:
+        """Whether a command is one of these operations, or would be counted as GET or SET."""
+        return command in SAME or ON_COLLECTIONS.get(command) in self.on
 
     @property
     def only_known(self) -> bool:
@@ -118,6 +133,8 @@ def placed(
     same = SAME | {name: each for name, each in ON_COLLECTIONS.items() if each in on}
     collections = 0.0
     calls: dict[str, float] = {}
+    each_us = mean_times_us(counts)
+    not_modelled_us: dict[str, float] = {}
     alike: dict[str, float] = {}
     unknown: dict[str, float] = {}
     slow: dict[str, tuple[float, float]] = {}
@@ -136,4 +153,29 @@ def placed(
             as_operation = ALIKE.get(name, "get")
             calls[as_operation] = calls.get(as_operation, 0.0) + count
             (alike if name in ALIKE else unknown)[name] = count
-    return Placed(calls, alike, unknown, collections, slow, time_us, known_us)
+            modelled_us = count * each_us.get(as_operation, 0.0) if name in ALIKE else 0.0
+            if spent_us > modelled_us:
+                not_modelled_us[name] = spent_us - modelled_us
+    return Placed(calls, alike, unknown, collections, slow, time_us, known_us, not_modelled_us, on)
+
+
+def mean_times_us(counts: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """Mean execution time of one GET and of one SET, as far as enough of them were called.
+
+    If one of the two is missing, the other one's time stands for both.
+
+    Parameters
+    ----------
+    counts
+        By command: calls, and time in us.
+    """
+    found: dict[str, float] = {}
+    for operation in ("get", "set"):
+        alike = [each for name, each in counts.items() if SAME.get(name) == operation]
+        calls = sum(each for each, _ in alike)
+        if calls >= LEAST_CALLS:
+            found[operation] = sum(spent_us for _, spent_us in alike) / calls
+    for one, other in (("get", "set"), ("set", "get")):
+        if one not in found and other in found:
+            found[one] = found[other]
+    return found

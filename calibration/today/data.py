@@ -12,6 +12,7 @@ from ..keyspace.values import Kind
 from .commands import Placed
 from .files import Told
 from .nodes import TodaysNode
+from .not_modelled import MOST_NOT_MODELLED
 from .notes import Notes, rounded
 from .sizes import (
     MOST_KEY_BYTES,
@@ -357,6 +358,14 @@ def _tell_of_types(held: KeysHeld, notes: Notes) -> None:
         notes.unknown.append(
             f"what {streams:,.0f} streams take beside their entries, as groups and indexes"
         )
+    whole_bytes, of_modules = (_bytes_in(groups) for groups in (held.groups, held.of("module")))
+    if of_modules > MOST_NOT_MODELLED * whole_bytes:
+        notes.needed["demand.data"] = (
+            f"{of_modules / whole_bytes:.0%} of the data by {held.how} are keys of modules, whose "
+            f"size in memory is not modelled, more than {MOST_NOT_MODELLED:.0%}, so that no memory "
+            "and no plan can be given. Give a scenario of kind plan with demand.data, where "
+            "strings of the size that MEMORY USAGE says stand for them."
+        )
     if modules:
         notes.unknown.append(
             f"what {modules:,.0f} keys of modules take: they count as strings of as many bytes"
@@ -373,6 +382,10 @@ def _tell_of_types(held: KeysHeld, notes: Notes) -> None:
             f"where the largest key would be, a {kind.replace('_', ' ')} with {elements:,} "
             "elements: keys are taken to spread evenly over shards"
         )
+
+
+def _bytes_in(groups: Sequence[KeyGroup]) -> float:
+    return sum(group.key_bytes + (group.element_bytes or 0.0) for group in groups)
 
 
 def _tell_of_the_rest(

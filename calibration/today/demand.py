@@ -16,6 +16,7 @@ from .data import collections_of, data_of, keys_of, sizes_by_traffic
 from .files import Told, read_files
 from .findings import hot_slot, latencies_of, slow_command, tell_of_nodes
 from .nodes import TodaysNode
+from .not_modelled import shares_not_modelled, what_is_needed
 from .notes import Notes, rounded
 from .settings import persistence_of, threads_of, tls_of
 from .sizes import Sizes
@@ -29,8 +30,8 @@ NO_INFO = "operations, connections, persistence, threads and replicas: INFO is m
 _NAMED = 4
 """Commands that a sentence names."""
 
-_RANGE = 10
-"""Members of one ZRANGE (assumed)."""
+_RANGE, _KEYS = 10, 10
+"""Members of one ZRANGE, and keys of one MGET or MSET (assumed)."""
 
 
 def read_today(
@@ -64,7 +65,7 @@ def read_today(
     notes = Notes()
     shards = _shards(primaries, notes)
     factor = shards / len(primaries)
-    demand = _demand(primaries, told, factor, notes)
+    demand, not_modelled = _demand(primaries, told, factor, notes)
     today = _today(primaries, shards, notes)
     _tell_of_replicas(nodes, notes)
     tell_of_nodes(primaries, notes)
@@ -79,6 +80,8 @@ def read_today(
         unknown=notes.unknown,
         latencies=latencies_of(primaries),
         not_used=notes.not_used,
+        not_modelled=not_modelled,
+        needed=notes.needed,
     )
 
 
@@ -96,7 +99,9 @@ def _only_keys(told: Told) -> FromInfo:
         notes.found("today.engine_version", engines[0][1], "RDB")
     notes.unknown += [NO_INFO, "whether other nodes have more keys: these are taken to be all"]
     _tell_of_the_unsaid(notes)
-    return FromInfo([], demand, today, notes.known, notes.unknown, [], notes.not_used)
+    return FromInfo(
+        *([], demand, today, notes.known, notes.unknown, [], notes.not_used), needed=notes.needed
+    )
 
 
 def _tell_of_the_unsaid(notes: Notes) -> None:
@@ -128,8 +133,8 @@ def _shards(primaries: Sequence[TodaysNode], notes: Notes) -> int:
 
 def _demand(
     primaries: Sequence[TodaysNode], told: Told, factor: float, notes: Notes
-) -> dict[str, Any]:
-    """Fields of `demand`."""
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Fields of `demand`, and shares of the execution time that they leave out, by command."""
     first = primaries[0]
     held = keys_of(primaries, told)
     on = _modelled(first, held)
@@ -137,7 +142,7 @@ def _demand(
         node.on = on
     asked = _asked(primaries, notes)
     seconds = sum(node.span_s for node in primaries)
-    keys_a_command = _keys_a_command(primaries, asked, notes)
+    keys_a_command, assumed = _keys_a_command(primaries, asked, notes)
     operations = _operations(primaries, asked, keys_a_command, factor, notes)
     demand: dict[str, Any] = {"operations": operations}
     mean = sum(node.rate_rps for node in primaries)
@@ -165,7 +170,21 @@ def _demand(
         demand["tls"] = notes.found("demand.tls", True, "tls-port, and no other")
     kept = persistence_of(primaries, notes.unknown)
     demand["persistence"] = notes.found("demand.persistence", kept, "CONFIG and INFO persistence")
-    return demand
+    left_out = {*asked.calls.keys() - operations.keys()}
+    left_out |= {*asked.slow} if slow is None else set()
+    assumed |= {name: 1 for name in ("hset", "zadd") if name in asked.calls}
+    assumed |= {"zrange": _RANGE} if "zrange" in asked.calls else {}
+    shares, node = max(
+        (
+            (shares_not_modelled(node, assumed=assumed, left_out=left_out), node)
+            for node in primaries
+        ),
+        key=lambda each: sum(each[0].values()),
+    )
+    needed = what_is_needed(node, shares, placed=node.placed, keys_known=held is not None)
+    if needed:
+        notes.needed["demand.operations"] = needed
+    return demand, shares
 
 
 def _modelled(node: TodaysNode, held: KeysHeld | None) -> frozenset[str]:
@@ -245,9 +264,12 @@ def _asked(primaries: Sequence[TodaysNode], notes: Notes) -> Placed:
     return asked
 
 
-def _keys_a_command(primaries: Sequence[TodaysNode], asked: Placed, notes: Notes) -> dict[str, int]:
-    """Keys of one MGET and of one MSET, where they are asked for."""
+def _keys_a_command(
+    primaries: Sequence[TodaysNode], asked: Placed, notes: Notes
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Keys of one MGET and of one MSET, where they are asked for; which of them are assumed."""
     found: dict[str, int] = {}
+    assumed: dict[str, int] = {}
     calls = asked.calls
     if "mget" in calls:
         read = sum(
@@ -259,12 +281,12 @@ def _keys_a_command(primaries: Sequence[TodaysNode], asked: Placed, notes: Notes
             found["mget"] = keys
             notes.found("demand.operations.mget.keys", keys, "hits and misses beside those of GET")
         else:
-            found["mget"] = 10
-            notes.unknown.append("keys of one MGET: 10 are taken")
+            found["mget"] = assumed["mget"] = _KEYS
+            notes.unknown.append(f"keys of one MGET: {_KEYS} are taken")
     if "mset" in calls:
-        found["mset"] = found.get("mget", 10)
+        found["mset"] = assumed["mset"] = found.get("mget", _KEYS)
         notes.unknown.append(f"keys of one MSET: {found['mset']} are taken")
-    return found
+    return found, assumed
 
 
 def _today(primaries: Sequence[TodaysNode], shards: int, notes: Notes) -> dict[str, Any]:

@@ -34,6 +34,8 @@ class TodaysMetrics:
     demand: dict[str, Any] = field(default_factory=dict)
     known: list[KnownField] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    needed: dict[str, str] = field(default_factory=dict)
+    """As `FromInfo.needed`."""
 
     def found(self, name: str, value: Any, how: str) -> Any:
         """Keep a field of the demand, and how it is known."""
@@ -84,6 +86,14 @@ def todays_metrics(nodes: Sequence[NodeMetrics], *, engine: str, version: str) -
     _tell(nodes, primaries, found)
     names = {node.name for node in primaries}
     found.nodes = [_load(node, primary=node.name in names) for node in nodes]
+    unseen = [n.name for n in found.nodes if n.role == "primary" and n.main_thread_busy is None]
+    if unseen:
+        found.needed["demand.operations"] = (
+            f"{nodes[0].file}: found no EngineCPUUtilization of {unseen[0]}, without which nothing "
+            "tells whether what it reads and writes takes as long as GET and SET, so that no "
+            "capacity, headroom or plan can be given. Give that metric, INFO ALL of the nodes "
+            "(--from-info), or a scenario of kind plan with demand.operations."
+        )
     return found
 
 
@@ -212,7 +222,15 @@ def _load(node: NodeMetrics, *, primary: bool) -> TodaysLoad:
         peak_rps=max(rate, *by_time.values()) if by_time else rate,
         used_memory_bytes=node.mean("BytesUsedForCache") or 0.0,
         keys=round(node.mean("CurrItems") or 0.0),
+        main_thread_busy=_busy(node, by_time),
     )
+
+
+def _busy(node: NodeMetrics, rates: Mapping[datetime, float]) -> float | None:
+    """Share of the time in which the engine's thread was busy when most was asked."""
+    levels = node.levels("EngineCPUUtilization")
+    both = [at for at in rates if at in levels]
+    return levels[max(both, key=lambda at: rates[at])] / 100.0 if both else None
 
 
 def _mean_rate(node: NodeMetrics, metric: str) -> float:

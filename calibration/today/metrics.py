@@ -106,6 +106,12 @@ class NodeMetrics:
             return None
         return max(self.series[metric].of("maximum", "average", "")[1].values(), default=None)
 
+    def levels(self, metric: str) -> Mapping[datetime, float]:
+        """A level by time: averages where there are any."""
+        if metric not in self.series:
+            return {}
+        return self.series[metric].of("average", "", "maximum")[1]
+
     def rates(self, metric: str) -> dict[datetime, float]:
         """What a second counted, by time.
 

@@ -15,6 +15,8 @@ class Notes:
     known: list[KnownField] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     not_used: list[str] = field(default_factory=list)
+    needed: dict[str, str] = field(default_factory=dict)
+    """By field of the scenario: why nothing can be told unless it gives that."""
 
     def found(self, name: str, value: Any, how: str) -> Any:
         """Keep how a field is known."""

@@ -26,6 +26,7 @@ from forecache.sim.errors import (
     IncompleteError,
     InfeasibleError,
     InputError,
+    NotKnownError,
     OutsideError,
 )
 
@@ -95,6 +96,10 @@ EXIT_CODES = [
     (
         OutsideError.exit_code,
         "what was measured is outside the predicted interval, or is not what was predicted",
+    ),
+    (
+        NotKnownError.exit_code,
+        "too little is known for the numbers that were asked for; the message says what to give",
     ),
     (EXIT_INTERRUPTED, "interrupted with Ctrl-C; engines were stopped, no file is half-written"),
     (EXIT_PIPE_CLOSED, "the reader of the output closed it, as in `forecache … | head -1`"),

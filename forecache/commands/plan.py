@@ -7,7 +7,7 @@ import click
 
 from forecache import verbs
 from forecache.output import check_file_target, to_json
-from forecache.sim.errors import InfeasibleError
+from forecache.sim.errors import InfeasibleError, NotKnownError
 
 from .completers import complete_hosts
 from .options import (
@@ -119,6 +119,10 @@ def plan(
     what was not used, and, where the host is known, the highest load with which a node of today
     meets the objective. Files of keys alone leave `demand.operations` to the scenario.
 
+    If more than a fifth of the execution time of today's nodes belongs to commands that are not
+    modelled, there is neither a plan nor that load: the answer says what to give, the file of an
+    earlier --ceiling is removed, and the exit code is 8.
+
     With --from-bill they are of a bill, and of metrics; with both options, files that end in .csv
     or .csv.gz are. The answer has today's bill by cache and line beside that of the best plan, and
     every line of the export that could not be placed, with its amount.
@@ -135,6 +139,7 @@ def plan(
     if ceiling is not None:
         check_file_target(ceiling, option="--ceiling")
     written = (report, ceiling)
+    was_there = ceiling is not None and ceiling.is_file()
     try:
         with progress_of(quiet) as progress:
             result = verbs.plan(
@@ -153,6 +158,11 @@ def plan(
             )
     except InfeasibleError as error:
         _print(error.result, written, as_json=as_json)
+        raise
+    except NotKnownError as error:
+        if ceiling is not None and was_there and not ceiling.exists():
+            click.echo(f"removed {ceiling}, which told of an earlier time", err=True)
+        _print(error.result, (), as_json=as_json)
         raise
     _print(result, written, as_json=as_json)
 

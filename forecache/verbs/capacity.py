@@ -132,8 +132,12 @@ def plan(
         When a file is not valid, or it names what is not known.
     InfeasibleError
         When nothing that may be chosen meets the objectives; its `result` says why.
+    NotKnownError
+        When more than a fifth of what today's nodes execute is not modelled; its `result` has what
+        the files tell, and its message what to give besides. No report is written then, and a file
+        of an earlier `ceiling` is removed.
     """
-    from forecache.sim.errors import InfeasibleError
+    from forecache.sim.errors import InfeasibleError, NotKnownError
 
     how: dict[str, Any] = {"seed": seed, "full": full, "progress": progress}
     written = AskedReport(report, "plan", options={})
@@ -153,6 +157,11 @@ def plan(
     except InfeasibleError as error:
         written.write(error.result)
         _write_ceiling(error.result, ceiling)
+        raise
+    except NotKnownError:
+        # An alarm that reads the file of an earlier call would stay green.
+        if ceiling is not None and Path(ceiling).is_file() and not Path(ceiling).is_symlink():
+            Path(ceiling).unlink()
         raise
     if search:
         written.write(result)

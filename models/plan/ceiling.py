@@ -22,7 +22,7 @@ from ..advice.limits import limits_of
 from ..advice.objective import LATENCIES, probability
 from ..engines.profile import load_engine
 from ..prediction.caveats import not_covered
-from ..prediction.predict import Prediction, predict_cases
+from ..prediction.predict import SERVER_CPU, Prediction, predict_cases
 from ..prediction.system import System
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
@@ -118,6 +118,8 @@ def ceiling(
     busiest = sorted(
         (each for each in found.nodes if each.role == "primary"), key=lambda each: -each.peak_rps
     )
+    # Of the main thread's time as little is known as of the CPU time a request takes.
+    busy, cpu = now.utilisation.get("main thread"), now.interval(SERVER_CPU)
     slo = node.slo
     assert slo is not None  # todays_node has one
     return Ceiling(
@@ -134,6 +136,11 @@ def ceiling(
             for each in busiest
         ],
         warnings=_warnings(node, system),
+        main_thread_busy=(
+            None
+            if busy is None
+            else Estimate(busy, busy * cpu.low / cpu.value, busy * cpu.high / cpu.value)
+        ),
     )
 
 

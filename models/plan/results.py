@@ -234,6 +234,9 @@ class TodaysLoad(Result):
     """The same at the busiest moment that is known."""
     used_memory_bytes: float
     keys: int
+    main_thread_busy: float | None = None
+    """Share of the busiest period in which the main thread was busy, as metrics tell; None where
+    nothing does."""
 
 
 @dataclass(frozen=True)
@@ -265,6 +268,11 @@ class FromInfo(Result):
     """Of the commands that come most, the most frequent first."""
     not_used: list[str]
     """What the files say and a plan doesn't take up."""
+    not_modelled: dict[str, float] = field(default_factory=dict)
+    """By command, the largest first: share of the execution time of the primary with most of it
+    that the demand does not stand for."""
+    needed: dict[str, str] = field(default_factory=dict)
+    """Fields that the scenario has to give before a plan or a ceiling can be told, and why."""
 
 
 @dataclass(frozen=True)
@@ -298,6 +306,8 @@ class Ceiling(Result):
     nodes: list[NodeHeadroom]
     """Primaries, the busiest first."""
     warnings: list[str]
+    main_thread_busy: Estimate | None = None
+    """Share of the time in which the main thread is busy at the demand's peak, as predicted."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def print_check(answer: CheckAnswer, console: Console) -> None:
     if answer.causes:
         title = "What explains the gap" if answer.outside else "What was otherwise"
         _print_causes(title, answer.causes, console)
-    elif not answer.holds:
+    elif not answer.holds and not answer.differs:
         console.print()
         console.print(Text("Nothing that was tried explains the gap.", style="bold"))
     _print_list("Ruled out", answer.ruled_out, console)

@@ -41,6 +41,8 @@ from ..text.today import (
     latency_rows,
     nodes_left,
     nodes_rows,
+    not_modelled_fact,
+    not_modelled_phrase,
     not_used_heading,
     unknown_heading,
 )
@@ -131,6 +133,13 @@ def print_today(
         console.print()
         console.print(Text(not_used_heading(), style="bold"))
         print_sentences(found.not_used, console)
+    if found.needed and ceiling is None:
+        console.print()
+        console.print(Text(not_modelled_phrase(found), style="bold yellow"))
+        if found.not_modelled and "demand.operations" in found.needed:
+            print_sentences(
+                [f"Not modelled, of the execution time: {not_modelled_fact(found)}"], console
+            )
     if ceiling is not None:
         console.print()
         console.print(Text(ceiling_phrase(ceiling), style="bold"))

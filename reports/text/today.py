@@ -10,6 +10,7 @@ from forecache.models.plan.results import Ceiling, FromInfo
 from .formats import byte_size, count, milliseconds, percent, rate
 
 _MOST_NODES = 6
+_MOST_COMMANDS = 12
 
 
 def nodes_rows(found: FromInfo) -> list[list[str]]:
@@ -109,6 +110,17 @@ def ceiling_phrase(ceiling: Ceiling) -> str:
         f"A node meets {asked} up to {rate(rps.value)} ({rate(rps.low)} to {rate(rps.high)}); "
         f"in saturation limited by the {ceiling.bottleneck}"
     )
+
+
+def not_modelled_phrase(found: FromInfo) -> str:
+    """Why neither capacity nor headroom is given; empty where they may be."""
+    return "No capacity, headroom or plan: too little is known" if found.needed else ""
+
+
+def not_modelled_fact(found: FromInfo) -> str:
+    """The commands that are not modelled, with their shares of the execution time."""
+    most = list(found.not_modelled.items())[:_MOST_COMMANDS]
+    return ", ".join(f"{name.upper()} {percent(share)}" for name, share in most)
 
 
 def ceiling_facts(ceiling: Ceiling) -> list[str]:

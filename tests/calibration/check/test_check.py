@@ -9,6 +9,7 @@ import pytest
 from forecache.calibration.check.altered import altered
 from forecache.calibration.check.answers import CheckAnswer
 from forecache.calibration.check.check import check
+from forecache.calibration.check.measured import Measured
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.advice.answers import load_cases
 from forecache.models.prediction.predict import SERVER_CPU, Prediction, predict_cases
@@ -237,3 +238,19 @@ def test_the_answer_is_plain_data(tmp_path: Path) -> None:
     }
     assert set(data["quantities"][0]["predicted"]) == {"value", "low", "high"}
     assert data["causes"][0]["explains"] > 0.9
+
+
+@pytest.mark.parametrize(("lrange_us", "same"), [(200.0, True), (900.0, False)])
+def test_other_commands_than_the_mix_has(
+    lrange_us: float, same: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times_us = {"get": 1000.0 - lrange_us, "lrange": lrange_us}
+    measured = Measured({SERVER_CPU: [8 * true()[SERVER_CPU]]}, command_times_us=times_us)
+    monkeypatch.setattr(
+        "forecache.calibration.check.check.read_measured", lambda *_, **__: measured
+    )
+    answer = checked(tmp_path, true())
+    assert [each.field for each in answer.differs] == ([] if same else ["workload.mix"])
+    # Of a gap to other commands nothing is made: no cause, no update.
+    assert bool(answer.causes) == bool(answer.updated) == same
+    assert any("lrange 90%" in step for step in answer.measure_next) != same

@@ -232,3 +232,16 @@ def test_damaged_info_is_refused_or_read(which: int) -> None:
         accepted, refused = accepted + was_read, refused + (not was_read)
     assert refused > 0
     assert accepted > 0
+
+
+def test_time_of_commands_between_two_looks() -> None:
+    before, after = (path.read_text() for path in INFO)
+    before += "cmdstat_get:calls=10,usec=100,usec_per_call=10\n"
+    after += (
+        "cmdstat_get:calls=20,usec=300,usec_per_call=15\ncmdstat_setex:calls=1,usec=50\n"
+        "cmdstat_config|get:calls=1,usec=999\n"
+    )
+    found = measured_between(before, after, files=("before", "after"))
+    assert found.command_times_us == {"get": 200.0, "set": 50.0}
+    with pytest.raises(InputError, match="after: found 'many' as usec of cmdstat_setex"):
+        measured_between(before, after.replace("usec=50", "usec=many"), files=("before", "after"))

@@ -1,0 +1,252 @@
+"""What nodes execute that is not modelled: how much is told, and that no number is made of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecache import cli
+from forecache.calibration.keyspace.groups import KeyGroup, KeysHeld
+from forecache.calibration.today import answer as module
+from forecache.calibration.today.answer import today
+from forecache.calibration.today.commands import placed
+from forecache.calibration.today.data import _tell_of_types
+from forecache.calibration.today.demand import read_today
+from forecache.calibration.today.notes import Notes
+from forecache.models.plan.results import Ceiling, FromInfo, NodeHeadroom, TodayAnswer
+from forecache.sim.errors import NotKnownError
+from forecache.sim.statistics import Estimate
+
+ROOT = Path(__file__).parents[3]
+BILL = ROOT / "examples" / "bill"
+
+INFO = """\
+# Server
+redis_version:6.2.11
+run_id:{run_id}
+uptime_in_seconds:100
+# Clients
+connected_clients:12
+# Memory
+used_memory:90000000
+# Stats
+total_commands_processed:10000
+instantaneous_ops_per_sec:90
+total_net_input_bytes:1000000
+total_net_output_bytes:1000000
+keyspace_hits:5000
+keyspace_misses:0
+# Replication
+role:master
+connected_slaves:0
+# Commandstats
+{commands}
+# Cluster
+cluster_enabled:0
+# Keyspace
+db0:keys=1000,expires=0,avg_ttl=0
+"""
+
+Reads = Callable[..., FromInfo]
+
+
+def info(run_id: str = "a", **commands: tuple[int, int]) -> str:
+    """INFO of a node that ran each command so often, for so many microseconds in all."""
+    lines = [f"cmdstat_{n}:calls={calls},usec={us}" for n, (calls, us) in commands.items()]
+    return INFO.format(run_id=run_id, commands="\n".join(lines))
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Reads:
+    def reads(*texts: str) -> FromInfo:
+        files = []
+        for number, text in enumerate(texts, start=1):
+            files.append(tmp_path / f"node-{number}.txt")
+            files[-1].write_text(text)
+        return read_today(files)
+
+    return reads
+
+
+def share(found: FromInfo) -> float:
+    return sum(found.not_modelled.values())
+
+
+GETS = (1000, 2000)
+
+
+# --- how much is not modelled ---------------------------------------------------------------------
+
+
+def test_commands_that_count_as_get_are_not_modelled(read: Reads) -> None:
+    found = read(info(get=GETS, lrange=(500, 6000), smembers=(100, 2000), config=(9, 10**6)))
+    assert found.not_modelled == {"lrange": 0.6, "smembers": 0.2}  # CONFIG is no demand
+    said = found.needed["demand.operations"]
+    assert "80% of the execution time is not modelled (LRANGE 60%, SMEMBERS 20%)" in said
+    assert "demand.operations" in said
+
+
+def test_a_fifth_is_not_too_much(read: Reads) -> None:
+    assert not read(info(get=(1000, 8000), lrange=(10, 2000))).needed
+    assert read(info(get=(1000, 8000), lrange=(10, 2001))).needed
+
+
+@given(get_us=st.integers(1, 100), each_us=st.integers(1, 900), calls=st.integers(1, 10**6))
+def test_what_takes_as_long_as_a_set_is_modelled_as_one(
+    get_us: int, each_us: int, calls: int
+) -> None:
+    counts = {"set": (1000.0, 1000.0 * get_us), "incr": (float(calls), float(calls * each_us))}
+    beyond = placed(counts).not_modelled_us.get("incr", 0.0)
+    assert beyond == pytest.approx(calls * max(0, each_us - get_us))
+
+
+def test_without_a_get_or_set_nothing_tells_what_one_takes(read: Reads) -> None:
+    assert share(read(info(incr=(5000, 5000)))) == 1.0
+    # One call is too few.
+    assert share(read(info(incr=(5000, 5000), get=(1, 30)))) > 0.99
+    assert share(read(info(incr=(5000, 5000), get=(200, 400)))) == 0.0
+
+
+def test_keys_of_an_mget_that_are_assumed(read: Reads) -> None:
+    # Only GET and MGET: hits tell the keys. Beside much else 10 are taken, 20 us of GETs.
+    known = read(info(get=GETS, mget=(100, 90_000)))
+    assert known.demand["operations"]["mget"]["keys"] == 40
+    assert share(known) == 0.0
+    others = read(info(get=GETS, mget=(100, 90_000), incr=(1000, 2000)))
+    assert others.demand["operations"]["mget"]["keys"] == 10
+    assert others.not_modelled["mget"] == pytest.approx((90_000 - 100 * 10 * 2) / 94_000)
+
+
+def test_what_is_too_rare_or_left_out_is_not_modelled(read: Reads) -> None:
+    rare = read(info(get=(100_000, 100_000), mset=(10, 9_000)))
+    assert "mset" not in rare.demand["operations"]
+    assert rare.not_modelled["mset"] == pytest.approx(9 / 109)
+    slow = read(info(get=(10, 20), keys=(10, 20_000)))
+    assert "slow_command" not in slow.demand  # 0.02% of the time: no p99 sees it
+    assert slow.needed
+
+
+def test_a_slow_command_is_modelled(read: Reads) -> None:
+    found = read(info(get=GETS, smembers=(100, 3 * 10**6)))
+    assert found.demand["slow_command"]["duration_ms"] == 30.0
+    assert not found.needed
+
+
+def test_a_server_that_counts_no_time_tells_calls(read: Reads) -> None:
+    found = read(info(get=(700, 0), lrange=(300, 0)))
+    assert found.not_modelled == {"lrange": 0.3}
+    assert "30% of the commands is not modelled" in found.needed["demand.operations"]
+
+
+def test_the_primary_with_most_of_it_decides(read: Reads) -> None:
+    usual = [info(run_id, get=(100_000, 200_000)) for run_id in "abcd"]
+    found = read(*usual, info("e", get=GETS, lrange=(500, 8000)))
+    assert found.not_modelled == {"lrange": 0.8}
+    assert "node-5" in found.needed["demand.operations"]
+
+
+# --- no number is made of it ----------------------------------------------------------------------
+
+UNKNOWN = info(get=GETS, lrange=(500, 38_000))
+
+
+def test_neither_ceiling_nor_export_and_exit_code_eight(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node, exported = tmp_path / "node.txt", tmp_path / "ceiling.prom"
+    node.write_text(UNKNOWN)
+    exported.write_text("forecache_node_headroom_ratio 0.99\n")  # of an earlier time
+    arguments = ["plan", "--from-info", str(node), "--host", "r7g.large", "-q"]
+    assert cli.main([*arguments, "--no-search", "--ceiling", str(exported)]) == 8
+    said = capsys.readouterr()
+    assert "left" not in said.out
+    assert "A node meets" not in said.out
+    assert "Not modelled, of the execution time: LRANGE 95%" in said.out
+    assert "95% of the execution time is not modelled" in said.err
+    assert not exported.exists()
+    # Nor a plan, though nothing says what the nodes run on.
+    assert cli.main(["plan", "--from-info", str(node), "-q", "--json"]) == 8
+    answer = json.loads(capsys.readouterr().out)
+    assert "plans" not in answer
+    assert answer["ceiling"] is None
+    assert answer["from_info"]["not_modelled"] == {"lrange": 0.95}
+
+
+def test_a_scenario_that_says_the_operations_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = tmp_path / "node.txt"
+    node.write_text(UNKNOWN)
+    monkeypatch.setattr(module, "_ceiling", lambda *_, **__: None)
+    asked = {"kind": "plan", "demand": {"operations": {"get": 10, "set": 5}}}
+    answer = today([node], asked, search=False)
+    assert isinstance(answer, TodayAnswer)
+    assert not answer.from_info.needed
+    with pytest.raises(NotKnownError) as caught:
+        today([node], {"kind": "plan", "demand": {"growth_per_year": 0.5}}, search=False)
+    assert isinstance(caught.value.result, TodayAnswer)
+
+
+# --- relatives: metrics and memory ----------------------------------------------------------------
+
+
+def metrics(tmp_path: Path, *, busy: float | None) -> Path:
+    """The example's metrics with an EngineCPUUtilization that is so many times as high."""
+    rows = [line.split(",") for line in (BILL / "metrics.csv").read_text().splitlines()]
+    at = next(i for i, name in enumerate(rows[0]) if name.startswith("EngineCPUUtilization"))
+    for row in rows:
+        if busy is None:
+            del row[at]
+        elif row is not rows[0]:
+            row[at] = str(float(row[at]) * busy)
+    file = tmp_path / "metrics.csv"
+    file.write_text("\n".join(map(",".join, rows)) + "\n")
+    return file
+
+
+@pytest.fixture
+def predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that is predicted to be 25% busy, 35% at most, with 52,000 operations a second."""
+
+    def ceiling(*_: object, **__: object) -> Ceiling:
+        nodes = [NodeHeadroom(name, 52_000.0, 0.9) for name in ("a", "b")]
+        return Ceiling(
+            *("r6g.xlarge", "elasticache-redis", "7.1", 4, {"p99_ms": 1.0}),
+            *(Estimate(5e5, 4e5, 6e5), 5e5, "main thread", nodes, []),
+            main_thread_busy=Estimate(0.25, 0.18, 0.35),
+        )
+
+    monkeypatch.setattr(module, "_ceiling", ceiling)
+
+
+@pytest.mark.usefixtures("predicted")
+def test_a_thread_that_is_far_busier_than_gets_and_sets_make_it(tmp_path: Path) -> None:
+    export = BILL / "export.csv"
+    usual = today([], bill=[export, metrics(tmp_path, busy=1.0)], search=False)
+    assert isinstance(usual, TodayAnswer)
+    assert usual.ceiling is not None
+    assert usual.from_info.nodes[0].main_thread_busy == pytest.approx(0.29, abs=0.01)
+    with pytest.raises(NotKnownError, match="of which GET and SET explain 36% at most"):
+        today([], bill=[export, metrics(tmp_path, busy=2.5)], search=False)
+
+
+@pytest.mark.usefixtures("predicted")
+def test_metrics_without_the_threads_load_tell_no_capacity(tmp_path: Path) -> None:
+    with pytest.raises(NotKnownError, match="found no EngineCPUUtilization of orders-0001-001"):
+        today([], bill=[BILL / "export.csv", metrics(tmp_path, busy=None)], search=False)
+
+
+@pytest.mark.parametrize(("modules", "needed"), [(10.0, False), (600.0, True)])
+def test_memory_of_modules_is_not_made_up(modules: float, needed: bool) -> None:
+    notes = Notes()
+    groups = [
+        KeyGroup("string", 1000, 16_000, 1000, 1_000_000),
+        KeyGroup("module", modules, 0, modules, 1000 * modules),
+    ]
+    _tell_of_types(KeysHeld(groups, "RDB"), notes)
+    assert ("demand.data" in notes.needed) == needed
