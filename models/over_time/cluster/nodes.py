@@ -122,6 +122,8 @@ class Nodes:
         """(nodes,) 1 where the next step refuses all waiting requests."""
         self.came_back: list[int] = []
         """Nodes that were down and serve again, empty; the reader takes them out."""
+        self._dead = np.zeros(0, np.bool_)
+        self._all_refuse = False
 
     @property
     def count(self) -> int:
@@ -148,6 +150,8 @@ class Nodes:
         self.main_busy_s = np.append(self.main_busy_s, 0.0)
         self.io_busy_s = np.append(self.io_busy_s, 0.0)
         self.forgets = np.append(self.forgets, 0)
+        self._dead = np.append(self._dead, False)
+        self.state["down"][-1] = REFUSES if self._all_refuse else UP
         self.connect_queue.add()
         self.request_queue.add()
         return self.count - 1
@@ -208,6 +212,7 @@ class Nodes:
         """
         if not silent:
             self.break_connections(node)
+        self._dead[node] = True
         self.state["down"][node] = SILENT if silent else REFUSES
 
     def set_up(self, node: int, *, with_data: bool = False) -> None:
@@ -219,15 +224,24 @@ class Nodes:
             Whether it has again what it had.
         """
         self.break_connections(node)
-        self.state["down"][node] = UP
+        self._dead[node] = False
+        self.state["down"][node] = REFUSES if self._all_refuse else UP
         self.state["stall_ps"][node] = 0
         self.forgets[node] = 1
         if not with_data:
             self.came_back.append(node)
 
+    def refuse_all(self, refuse: bool) -> None:
+        """Have all nodes that run answer every command with an error, or no longer.
+
+        Unlike one that is down they keep their connections (CLUSTERDOWN).
+        """
+        self._all_refuse = refuse
+        self.state["down"][~self._dead] = REFUSES if refuse else UP
+
     def is_up(self, node: int) -> bool:
-        """Whether it serves."""
-        return bool(self.state["down"][node] == UP)
+        """Whether it runs."""
+        return not self._dead[node]
 
     def break_connections(self, node: int, share: float = 1.0) -> None:
         """Break a number of a node's connections; clients find out when they use them."""

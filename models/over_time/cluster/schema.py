@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, Union
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
@@ -17,6 +18,7 @@ from ..lookaside.schema import Lookaside
 from .cost import NodeCost
 from .events import KINDS, Event
 from .events.node_list import NodeList
+from .placement import place
 
 if TYPE_CHECKING:
     AnyEvent = Event
@@ -52,6 +54,14 @@ class ClusterNodes(_Record):
     """Primaries; the data and the requests are spread over them."""
     replicas: int = Field(default=0, ge=0, le=5)
     """Replicas of each primary."""
+    machines: int | list[list[int]] | None = None
+    """Machines that the nodes share, or the nodes on each; one for each node without it. They are
+    dealt out so that nodes of a shard lie apart, see docs/fleet.md."""
+    zones: int | list[list[int]] = 3
+    """Zones that machines are spread over, or the machines in each."""
+    require_full_coverage: bool | None = None
+    """`cluster-require-full-coverage`: whether all nodes refuse commands while any slot has no
+    primary; without it as the engine has it, yes, and no with ElastiCache."""
     tls: TlsChoice = None
     """Encrypted connections: `true`, or what differs from the defaults."""
     maxclients: int = Field(default=10_000, ge=1, le=1_000_000)
@@ -64,6 +74,28 @@ class ClusterNodes(_Record):
     new_connection_us: float | None = Field(default=None, gt=0, le=1e6)
     """Time of the main thread that a new connection takes, handshake included, where it was
     measured; without it from the engine's work and the host's speed."""
+
+    @model_validator(mode="after")
+    def _placed(self) -> ClusterNodes:
+        nodes = self.shards * (1 + self.replicas)
+        for name in ("machines", "zones"):
+            count = getattr(self, name)
+            if isinstance(count, int) and not 1 <= count <= MOST_NODES:
+                raise FieldError(name, found=count, valid=f"1 to {MOST_NODES}, or lists of numbers")
+        if isinstance(self.machines, list) and sum(map(len, self.machines)) != nodes:
+            found = f"{sum(map(len, self.machines))} nodes"
+            raise FieldError("machines", found=found, valid=f"all {nodes} nodes")
+        if isinstance(self.machines, list) or isinstance(self.zones, list):
+            shards = [*range(self.shards), *np.repeat(range(self.shards), self.replicas)]
+            place(shards, machines=self.machines, zones=self.zones)
+        return self
+
+    @property
+    def covers_fully(self) -> bool:
+        """Whether all nodes refuse commands while any slot has no primary."""
+        if self.require_full_coverage is not None:
+            return self.require_full_coverage
+        return not self.engine.startswith("elasticache")
 
 
 class Data(_Record):

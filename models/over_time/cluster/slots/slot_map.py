@@ -9,7 +9,7 @@ import numpy as np
 from forecache.sim.errors import InputError
 
 from ....scenario.workload import Zipf
-from .slots import SLOTS, even_owners, keys_per_slot, shard_shares, slot_shares
+from .slots import LOST, SLOTS, even_owners, keys_per_slot, shard_shares, slot_shares
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -35,6 +35,13 @@ class SlotMap:
     replica_share
         Share of the commands that go to replicas where a shard has any: reads of clients that
         asked for it (READONLY).
+    unnoticed
+        Replicas that have failed, and that clients go on reading from: they are left out of the
+        slot table once they are declared failed.
+    uncovered
+        Shards whose primary is declared failed, and has no successor.
+    minority
+        Whether nodes see no majority of primaries.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -52,6 +59,10 @@ class SlotMap:
         self.key_bytes = cluster.shard_bytes * shards / max(float(self.keys.sum()), 1.0)
         self.primary: dict[int, int | None] = {shard: shard for shard in range(shards)}
         self.replica_share = 0.0
+        self.unnoticed: set[int] = set()
+        self.uncovered: set[int] = set()
+        self.minority = False
+        self._lost: dict[int, np.ndarray] = {}
         self._rng = rng
 
     @classmethod
@@ -87,6 +98,17 @@ class SlotMap:
             if node != self.primary.get(shard) and nodes.is_up(int(node))
         ]
 
+    def lose(self, shard: int) -> None:
+        """A shard's slots have no node that could serve them; clients go on asking for them."""
+        self._lost[shard] = np.flatnonzero(self.owners == shard)
+        self.owners[self._lost[shard]] = LOST
+
+    def regain(self, shard: int) -> None:
+        """A shard's node is back, with the slots that were lost."""
+        if shard in self._lost:
+            slots = self._lost.pop(shard)
+            self.owners[slots[self.owners[slots] == LOST]] = shard
+
     def add_hot_key(self, share: float) -> int:
         """A single key gets so much of all commands from now on; returns its slot."""
         slot = int(self._rng.integers(0, SLOTS))
@@ -108,15 +130,20 @@ class SlotMap:
         nodes = self._cluster.nodes
         count = max(self.primary) + 1
         asked = shard_shares(self.owners, self.shares, count)
+        for shard, slots in self._lost.items():
+            asked[shard] += self.shares[slots].sum()
         held = shard_shares(self.owners, self.keys, count)
         for shard in range(count):
             node = self.primary.get(shard)
+            mine = np.flatnonzero(nodes.shard == shard)
             replicas = self.replicas(shard)
-            for each in np.flatnonzero(nodes.shard == shard):
+            replicas += [int(each) for each in mine if int(each) in self.unnoticed]
+            for each in mine:
                 factor = nodes.kind_of(int(each)).data_factor
                 nodes.data_bytes[each] = held[shard] * self.key_bytes * factor
             if node is None:
                 continue
+            nodes.traffic[mine] = 0.0
             to_replicas = self.replica_share if replicas else 0.0
             nodes.traffic[node] = asked[shard] * (1.0 - to_replicas)
             for replica in replicas:
