@@ -13,6 +13,7 @@
 | slots that move, full  | `migration_check.py` and `sync_check.py` on what `migration_live.py`    |
 | syncs                  | and `sync_live.py` measure; `trials.py` is what they share              |
 | caches of several nodes| `memcached_check.py`                                                    |
+| nodes that fail        | `failover_check.py`                                                     |
 
 `engines.py` unpacks engines to measure, `load.py` puts load on one.
 """

@@ -121,7 +121,7 @@ def measure(binary: Path, population: Population, *, cluster: bool = False) -> d
         The server doesn't start, or stops answering.
     """
     config = {"cluster-enabled": "yes"} if cluster else {}
-    port = _bus_port() if cluster else None
+    port = free_bus_port() if cluster else None
     with EngineProcess(binary, config=config, port=port) as process, process.control() as control:
         if cluster:
             control.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
@@ -140,7 +140,7 @@ def measure(binary: Path, population: Population, *, cluster: bool = False) -> d
         }
 
 
-def _bus_port() -> int:
+def free_bus_port() -> int:
     """A free port whose cluster bus, 10,000 above, is a port too."""
     for port in range(21_000, 45_000, 7):
         with socket.socket() as one, socket.socket() as other:
