@@ -182,15 +182,157 @@ def test_without_a_majority_or_a_replica_a_shard_stays_down():
     half = {"event": "fail", "at_s": 10, "primaries": 3}
     _, run, _ = ran(scenario([half], shards=6, duration_s=60))
     assert fact(run, "shards that never get a primary again").value == 3
+    assert fact(run, "first node declared failed").value is None
+    assert any("all nodes refuse commands" in mark.what for mark in run.marks)
     one = {"event": "fail", "at_s": 10, "primaries": 1}
     _, run, slots = ran(scenario([one], shards=6, replicas=0, duration_s=60))
     assert fact(run, "last shard with a primary again").value is None
+    assert fact(run, "clients are served again").value is None
     assert np.sum(slots.owners < 0) == pytest.approx(SLOTS / 6, abs=1)
 
 
 def test_more_failures_than_primaries_are_refused():
     with pytest.raises(InputError, match=r"primaries': found 7; valid is at most the 6"):
         ran(scenario([{"event": "fail", "at_s": 1, "primaries": 7}], shards=6))
+
+
+@pytest.mark.parametrize(
+    ("fails", "says"),
+    [
+        ({"primaries": [6]}, "primaries': found 6; valid is one of 0, 1, 2, 3, 4, 5"),
+        ({"replicas": [1, 1]}, "replicas': found 1; valid is shards with a replica that runs"),
+        ({"nodes": [12]}, "nodes': found 12"),
+        ({"machines": 13}, "machines': found 13; valid is at most the 12 machines"),
+        ({"zones": [3]}, "zones': found 3; valid is one of 0, 1, 2"),
+        ({"primaries": 0}, "found 0; valid is 1 or more"),
+        ({"machines": [-1]}, "valid is numbers from 0 on"),
+    ],
+)
+def test_what_can_not_fail_is_refused(fails, says):
+    with pytest.raises(InputError) as caught:
+        ran(scenario([{"event": "fail", "at_s": 1} | fails], shards=6))
+    assert says in str(caught.value)
+
+
+def failed_nodes(run):
+    [table] = [table for table in run.tables if table.title.startswith("Nodes that failed")]
+    return {row[0]: row for row in table.rows}
+
+
+def test_a_machine_takes_all_nodes_on_it():
+    """Three machines, each with a primary and the replica of another shard."""
+    event = {"event": "fail", "at_s": 10, "machines": [1], "silent": True, "node_timeout_s": 2}
+    asked = scenario([event], shards=3, duration_s=40)
+    asked["cluster"]["machines"] = 3
+    cluster, run, slots = ran(asked)
+    lost = failed_nodes(run)
+    assert [row[1] for row in lost.values()] == ["primary", "replica"]
+    assert {row[3] for row in lost.values()} == {1}
+    primary, replica = lost
+    assert slots.primary[primary] not in (primary, replica)
+    assert run.marks[0].what == "1 of 3 primaries and 1 of 3 replicas fail (machines: 1)"
+    # The shard whose replica is gone is served, but nobody could take over from its primary.
+    assert slots.replicas(lost[replica][2]) == []
+    assert cluster.nodes.traffic.sum() == pytest.approx(1.0)
+
+
+def test_a_zone_takes_a_third_of_the_nodes_and_no_shard_with_it():
+    event = {"event": "fail", "at_s": 10, "zones": 1, "random": True, "node_timeout_s": 2}
+    cluster, run, slots = ran(scenario([event], shards=6, duration_s=40))
+    assert len(failed_nodes(run)) == 4
+    assert fact(run, "shards that never get a primary again").value == 0
+    assert all(cluster.nodes.is_up(slots.primary[shard]) for shard in range(6))
+    # What is drawn is drawn again by the same seed, and not by all others.
+    again = Cluster(parse(ClusterScenario, scenario([event], shards=6), file="test"), seed=1)
+    fail = again.scenario.events[0]
+    assert sorted(failed_nodes(run)) == fail.chosen(again)
+    others = [Cluster(again.scenario, seed=seed) for seed in range(2, 8)]
+    assert len({tuple(fail.chosen(other)) for other in others}) > 1
+
+
+def test_a_replica_that_failed_is_read_from_until_it_is_declared_failed():
+    reads = {"event": "replica_reads", "at_s": 1, "share": 0.5}
+    event = {"event": "fail", "at_s": 10, "replicas": [0], "node_timeout_s": 4}
+    cluster, run, _ = ran(scenario([reads, event], duration_s=40, retries=0))
+    declared_s = fact(run, "first node declared failed").value
+    assert 14 < declared_s < 18.5
+    assert fact(run, "clients are served again").value == declared_s
+    failed = next(s.values for s in run.series if s.name == "failed")
+    assert failed[(run.times_s > 11) & (run.times_s < declared_s)].min() > 0
+    assert failed[run.times_s > declared_s + 1].sum() == 0
+    # Half of a third of all commands went there; the primary serves them now.
+    assert cluster.nodes.traffic[0] == pytest.approx(1 / 3, rel=0.05)
+    assert cluster.nodes.traffic[3] == 0
+
+
+def test_a_replica_that_failed_before_can_not_take_over():
+    first = {"event": "fail", "at_s": 5, "replicas": [2], "node_timeout_s": 2}
+    then = {"event": "fail", "at_s": 20, "primaries": [2], "node_timeout_s": 2}
+    _, run, slots = ran(scenario([first, then], duration_s=60))
+    assert fact(run, "shards that never get a primary again").value == 1
+    assert not slots.replicas(2)
+    # With another replica that one is elected.
+    _, run, slots = ran(scenario([first, then], replicas=2, duration_s=60))
+    assert fact(run, "shards that never get a primary again").value == 0
+    assert slots.primary[2] == 8  # 3 primaries, then two replicas of each shard: 7 failed before
+
+
+def test_primaries_that_failed_before_count_for_the_majority():
+    alone = {"event": "fail", "at_s": 5, "primaries": [0, 1], "node_timeout_s": 2}
+    then = {"event": "fail", "at_s": 30, "primaries": [2], "node_timeout_s": 2}
+    _, run, _ = ran(scenario([alone, then], shards=5, replicas=0, duration_s=60))
+    last = [each for each in run.facts if each.name == "first node declared failed"]
+    # The first two are declared failed by three of five; then two are left.
+    assert last[0].value is not None
+    assert last[1].value is None
+
+
+@pytest.mark.parametrize("covers", [True, False])
+def test_all_nodes_refuse_commands_while_a_slot_has_no_primary(covers):
+    event = {"event": "fail", "at_s": 10, "primaries": 1, "node_timeout_s": 4}
+    asked = scenario([event], replicas=0, duration_s=60, retries=0)
+    asked["cluster"]["require_full_coverage"] = covers
+    cluster, run, _ = ran(asked)
+    answered = next(s.values for s in run.series if s.name == "answered")
+    after = answered[run.times_s > 30].mean() / 20_000
+    assert after == pytest.approx(0.0 if covers else 2 / 3, abs=0.03)
+    # Whoever asks for lost keys goes on asking.
+    assert cluster.nodes.traffic.sum() == pytest.approx(1.0)
+
+
+def test_nodes_that_are_back_follow_and_need_a_full_sync():
+    event = {
+        "event": "fail", "at_s": 10, "primaries": [0], "replicas": [1], "node_timeout_s": 2,
+        "back_after_s": 20,
+    }  # fmt: skip
+    cluster, run, slots = ran(scenario([event], duration_s=200, data={"keys": 300_000}))
+    back_s = fact(run, "all nodes are back").value
+    assert back_s > 30 + 5  # its primary waits for 5 s before it begins
+    assert slots.primary[0] == 3
+    assert slots.replicas(0) == [0]
+    assert slots.replicas(1) == [4]
+    assert cluster.nodes.occupied.max() == 0.0
+
+
+def test_a_primary_that_nobody_replaced_is_back_without_its_data():
+    event = {"event": "fail", "at_s": 10, "primaries": [0], "back_after_s": 30}
+    asked = scenario([event], replicas=0, duration_s=120, data={"keys": 300_000})
+    _, run, slots = ran(asked)
+    [mark] = [mark for mark in run.marks if "is the primary of shard 0 again" in mark.what]
+    assert mark.what.endswith("without its data")
+    # It is reachable from 40 s on, and counts as working two timeouts after FAIL.
+    declared_s = fact(run, "first node declared failed").value
+    assert mark.time_s == pytest.approx(declared_s + 30.0)
+    assert fact(run, "clients are served again").value == pytest.approx(mark.time_s)
+    assert np.all(slots.owners >= 0)
+    [missing] = [series for series in run.series if series.name == "reads that miss"]
+    assert missing.values[run.times_s > mark.time_s][0] > 0.3
+    # One that is back before anybody noticed serves at once.
+    soon = event | {"back_after_s": 5, "keeps_data": True}
+    _, run, _ = ran(scenario([soon], replicas=0, duration_s=60))
+    [mark] = [mark for mark in run.marks if "is the primary of shard 0 again" in mark.what]
+    assert mark.time_s == pytest.approx(15.0)
+    assert fact(run, "first node declared failed").value is None
 
 
 def test_a_hot_key_fills_its_shard_and_replicas_relieve_it():

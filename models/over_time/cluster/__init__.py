@@ -57,7 +57,10 @@ Modules
   `migration.py`     how long slots take to move, key by key or atomically
   `migration_work.py`  what a move costs the main threads of source and target
   `redirects.py`     how clients learn that slots have moved
+`placement.py`     on which machine and in which zone each node is
+`detection.py`     when nodes that fail are suspected and declared failed
 `failover.py`      how long shards stay without a primary
+`outage.py`        what nodes that fail do to the rest, until everybody is served again
 `upgrade/`         nodes get another version, rolling, blue-green or in place:
   `upgrader.py`      the event from its beginning to its end; the first and the last of these ways
   `blue_green.py`    the other one

@@ -10,7 +10,8 @@ The rules are those of Redis 6 to 8 and Valkey 7.2 to 9.1 (cluster.c or cluster_
    random: the whole second of the last pong. A receiver that has no ping under way takes it over if
    it is newer. In small clusters this saves most pings, and it decides when a node that has failed
    is pinged next.
-3. A ping that has waited for the node timeout makes a node suspected (PFAIL) by its sender.
+3. A ping that has waited for the node timeout makes a node suspected (PFAIL) by its sender. That a
+   connection is refused changes nothing.
 4. Pings and pongs also carry all nodes that their sender suspects. A report of a primary counts for
    two node timeouts. A node that suspects another itself, and receives a report when a majority of
    all primaries with slots suspects it (itself, if it is one, included), declares FAIL to all.
@@ -74,7 +75,6 @@ def detect(
     primaries: int,
     replicas: int,
     away: int,
-    refused_at_once: bool,
     rng: np.random.Generator,
 ) -> Detection:
     """Let nodes fail and wait until all of them are declared failed, or can't be.
@@ -85,9 +85,6 @@ def detect(
         How many fail.
     away
         Primaries with slots that failed earlier and have no successor: they count for the majority.
-    refused_at_once
-        Whether an attempt to connect to a node that failed is refused before it has begun, as
-        between processes of one machine. Only then the timeout begins with the failure.
     """
     # What fails comes first: primaries, replicas; then those that are left.
     groups = np.array([
@@ -104,7 +101,7 @@ def detect(
         quorum = max(1, min(int(here[2]), round(quorum * int(here[2]) / left)))
     else:
         quorum = int(here[2]) + 1
-    gossip = _Gossip(rules.node_timeout_s, here, quorum, refused_at_once, rng)
+    gossip = _Gossip(rules.node_timeout_s, here, quorum, rng)
     gossip.run()
     suspected_s, failed_s = gossip.noticed_s()
     # The more nodes there are, the sooner after the failure the first of them pings.
@@ -117,7 +114,7 @@ def detect(
     ])  # fmt: skip
     enough = rules.primaries - away - rules.quorum + 1
     minority_s = np.inf
-    if primaries >= enough:
+    if 0 < enough <= primaries:  # else there is a majority still, or there was none before
         minority_s = gossip.minority_s(max(1, round(enough * int(here[0]) / primaries)))
     return Detection(
         suspected_s[stands_for], failed_s[stands_for] + rules.one_way_s, float(minority_s)
@@ -132,11 +129,9 @@ class _Gossip:
         timeout_s: float,
         groups: NDArray[np.int64],
         quorum: int,
-        refused_at_once: bool,
         rng: np.random.Generator,
     ) -> None:
-        self._timeout_s, self._quorum, self._at_once = timeout_s, quorum, refused_at_once
-        self._rng = rng
+        self._timeout_s, self._quorum, self._rng = timeout_s, quorum, rng
         self._count = count = int(groups.sum())
         self._failing = int(groups[:2].sum())
         self._failing_primaries = int(groups[0])
@@ -186,9 +181,6 @@ class _Gossip:
         up = np.ones(self._count, dtype=bool)
         up[: self._failing] = now_s[: self._failing] < self._death_s
         known = np.isfinite(self._suspected_s)  # what the next pings carry
-        if self._at_once:
-            lost = up[:, None] & ~up[None, :] & np.isinf(self._ping_s)
-            self._ping_s = np.where(lost, now_s[:, None], self._ping_s)
         senders, receivers = np.nonzero(self._pings(number, now_s, up))
         answered = up[receivers]
         unanswered = senders[~answered], receivers[~answered]

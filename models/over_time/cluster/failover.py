@@ -153,7 +153,6 @@ def fail_over(
     replicas: int = 0,
     away: int = 0,
     electable: Sequence[int] | None = None,
-    refused_at_once: bool = False,
     seed: int = 1,
 ) -> Failover:
     """Kill nodes at once and wait until their shards are back.
@@ -168,8 +167,6 @@ def fail_over(
         Primaries that failed earlier and have no successor.
     electable
         (failed primaries,) replicas that can take over; all of each without it.
-    refused_at_once
-        As `detect` has it.
 
     Raises
     ------
@@ -181,14 +178,7 @@ def fail_over(
     rng = np.random.default_rng([seed, failed, rules.primaries, replicas])
     if failed + replicas == 0:
         return Failover(np.inf, np.zeros(0), np.zeros(0), np.zeros(0), np.inf, 0, 0)
-    found = detect(
-        rules,
-        primaries=failed,
-        replicas=replicas,
-        away=away,
-        refused_at_once=refused_at_once,
-        rng=rng,
-    )
+    found = detect(rules, primaries=failed, replicas=replicas, away=away, rng=rng)
     failed_s = found.failed_s[:failed]
     candidates = np.full(failed, rules.replicas) if electable is None else np.array(electable)
     election = _Elections(rules, failed_s, candidates.astype(np.int64), away, rng)

@@ -93,15 +93,12 @@ class Outage:
             for shard in slots.shards
             if shard not in self._primaries
         )
-        machine = described.machines
-        together = machine == 1 or (isinstance(machine, list) and len(machine) == 1)
         return fail_over(
             rules,
             len(self._primaries),
             replicas=len(self._replicas),
             away=away,
             electable=[len(slots.replicas(shard)) for shard in self._primaries],
-            refused_at_once=together and not asked.silent,
             seed=cluster.seed,
         )
 

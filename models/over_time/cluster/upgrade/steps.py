@@ -13,7 +13,7 @@ import simpy
 from ....scenario.workload import sizes_of
 from ..events.base import EventProcess
 from ..events.moving import moving_path, rate_per_ns
-from ..failover import FailoverRules, fail_over, hand_over_s
+from ..failover import FailoverRules, fail_over, hand_over_s, rules_of
 from ..load.recent import RecentLoad
 from ..slots.migration import COMMAND_BYTES, NodeLoad
 from ..slots.slot_map import SlotMap
@@ -264,7 +264,10 @@ class UpgradeSteps:
         self._spread()
 
     def _rules(self) -> FailoverRules:
-        return FailoverRules(
+        old = self.target.old
+        return rules_of(
+            old.engine,
+            old.version,
             primaries=len(self.shards),
             replicas=self.cluster.scenario.cluster.replicas,
             node_timeout_s=self.asked.node_timeout_s,
