@@ -22,7 +22,7 @@ import numpy as np
 
 from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.drive.resp import RespClient
-from forecache.models.over_time.cluster.failover import fail_over, rules_of
+from forecache.models.over_time.cluster.failover import fail_over, rules_for
 from forecache.models.over_time.cluster.slots.slots import SLOTS
 from forecache.sim.errors import EngineError
 
@@ -92,7 +92,7 @@ TRIALS = (
 def predict(trial: Trial) -> dict[str, list[float | None]]:
     """Mean, and 5th and 95th percentile of each time; None where it never comes."""
     name, _, version = trial.engine.partition("-")
-    rules = rules_of(
+    rules = rules_for(
         name, version, primaries=trial.primaries, replicas=trial.replicas, node_timeout_s=TIMEOUT_S
     )
     drawn = []

@@ -10,7 +10,7 @@ from forecache.models.over_time.cluster.failover import (
     Failover,
     FailoverRules,
     fail_over,
-    rules_of,
+    rules_for,
 )
 
 LARGE = FailoverRules(primaries=1000)
@@ -152,7 +152,7 @@ def test_a_sample_stands_for_many_nodes() -> None:
     ],
 )
 def test_how_long_a_replica_waits(engine: str, version: str, least: float, most: float) -> None:
-    rules = rules_of(engine, version, primaries=5, node_timeout_s=3.0)
+    rules = rules_for(engine, version, primaries=5, node_timeout_s=3.0)
     for seed in range(6):
         found = fail_over(rules, 1, seed=seed)
         assert least <= found.recovered_s[0] - found.failed_s[0] <= most
@@ -160,7 +160,7 @@ def test_how_long_a_replica_waits(engine: str, version: str, least: float, most:
 
 def test_failed_primaries_take_turns_from_8_1_on() -> None:
     def waits(version: str) -> np.ndarray:
-        rules = rules_of("valkey", version, primaries=40, node_timeout_s=2.0)
+        rules = rules_for("valkey", version, primaries=40, node_timeout_s=2.0)
         runs = [fail_over(rules, 12, seed=seed) for seed in range(4)]
         return np.concatenate([run.recovered_s - run.failed_s for run in runs])
 
@@ -180,7 +180,7 @@ def test_without_a_replica_that_is_left_nobody_is_elected() -> None:
 
 def test_an_election_that_failed_is_repeated_after_four_timeouts_before_8_1() -> None:
     """Of 31 primaries that are left of 60 every vote is needed; two requests at a time split it."""
-    rules = rules_of("redis", "7.0", primaries=60, node_timeout_s=2.0, one_way_s=0.05)
+    rules = rules_for("redis", "7.0", primaries=60, node_timeout_s=2.0, one_way_s=0.05)
     waits = [fail_over(rules, 29, seed=seed) for seed in range(3)]
     assert all(run.elections > 29 for run in waits)
     longest = max(float((run.recovered_s - run.failed_s).max()) for run in waits)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.hwprofiles.files import FieldError
-from forecache.models.over_time.cluster.placement import Placement, place
+from forecache.models.over_time.cluster.placement import NodePlacement, place
 
 
 def cluster(shards: int, replicas: int) -> list[int]:
@@ -55,7 +55,7 @@ def test_a_machine_that_fails_leaves_its_load_to_several_others() -> None:
 
 
 def test_lists_say_where_nodes_are() -> None:
-    found: Placement = place(cluster(2, 1), machines=[[0, 3], [1, 2]], zones=[[1], [0]])
+    found: NodePlacement = place(cluster(2, 1), machines=[[0, 3], [1, 2]], zones=[[1], [0]])
     assert found.machine.tolist() == [0, 1, 1, 0]
     assert found.zone.tolist() == [1, 0, 0, 1]
     # What was added since has a machine of its own.

@@ -91,7 +91,7 @@ def detect(
         primaries,
         replicas,
         rules.primaries - away - primaries,
-        rules.primaries * rules.replicas - replicas,
+        max(0, rules.primaries * rules.replicas - replicas),
     ])  # fmt: skip
     here = groups
     if groups.sum() > MOST_NODES:

@@ -136,7 +136,7 @@ class Failover:
     messages: int
 
 
-def rules_of(engine: str, version: str, **how: Any) -> FailoverRules:
+def rules_for(engine: str, version: str, **how: Any) -> FailoverRules:
     """The rules of a version of Redis or Valkey; `how` has the other fields of `FailoverRules`."""
     numbers = version_numbers(version)[:2]
     own = {

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +26,8 @@ from ...engines.profile import load_engine
 from ...results.series import Cell
 from .events.base import EventProcess
 from .events.upgrade import Upgrade, UpgradeTo
-from .failover import Failover, fail_over, rules_of
-from .placement import placement_of
+from .failover import Failover, fail_over, rules_for
+from .placement import place_nodes
 from .slots.slot_map import SlotMap
 from .upgrade.steps import UpgradeSteps
 from .upgrade.upgrader import target_of
@@ -80,7 +81,7 @@ class Outage:
         described = cluster.scenario.cluster
         engine = load_engine(described.engine, described.engine_version)
         how = {} if asked.ranked is None else {"ranked": asked.ranked}
-        rules = rules_of(
+        rules = rules_for(
             engine.engine,
             engine.version,
             primaries=len(slots.shards),
@@ -121,13 +122,11 @@ class Outage:
         self._cluster.record.mark(self._words())
         self._cluster.at_the_end(self._report)
         happens: list[tuple[float, Callable[[], None]]] = [
-            (found.suspected_s, lambda: self._mark("a node is suspected (PFAIL)")),
+            (found.suspected_s, partial(self._mark, "a node is suspected (PFAIL)")),
             (found.minority_s, self._no_majority),
+            *((after_s, partial(self._declare, node)) for node, after_s in self._declared.items()),
+            *((after_s, partial(self._elect, shard)) for shard, after_s in self._elected.items()),
         ]
-        for node, after_s in self._declared.items():
-            happens.append((after_s, lambda node=node: self._declare(node)))  # type: ignore[misc]
-        for shard, after_s in self._elected.items():
-            happens.append((after_s, lambda shard=shard: self._elect(shard)))  # type: ignore[misc]
         if self._asked.back_after_s is not None:
             happens.append((self._asked.back_after_s, self._come_back))
         for after_s, action in sorted(happens, key=lambda each: each[0]):
@@ -169,7 +168,8 @@ class Outage:
     def _elect(self, shard: int) -> None:
         """A replica becomes the primary of a shard."""
         replicas = self._slots.replicas(shard)
-        if not (replicas and self._has_majority() and math.isfinite(self._declared_of(shard))):
+        declared = math.isfinite(self._declared[self._primaries[shard]])
+        if not (replicas and declared and self._has_majority()):
             self._elected[shard] = math.inf  # more have failed meanwhile
             return
         self._slots.primary[shard] = replicas[0]
@@ -177,9 +177,6 @@ class Outage:
         self._slots.uncovered.discard(shard)
         self._mark_one(f"shard {shard} has a primary again")
         self._update_state()
-
-    def _declared_of(self, shard: int) -> float:
-        return self._declared[self._primaries[shard]]
 
     def _has_majority(self) -> bool:
         """Whether so many primaries run."""
@@ -330,7 +327,7 @@ class Outage:
         self._when("clients are served again", max(times), "every slot has a node that answers")
 
     def _table(self) -> None:
-        placed = placement_of(self._cluster)
+        placed = place_nodes(self._cluster)
         rows: list[list[Cell]] = []
         for node, declared_s in list(self._declared.items())[:MOST_ROWS]:
             shard = self._shard_of[node]

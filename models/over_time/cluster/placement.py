@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Placement:
+class NodePlacement:
     """(nodes,) machine and zone of each node, and how many there are of both."""
 
     machine: NDArray[np.int64]
@@ -39,7 +39,7 @@ def place(
     *,
     machines: int | Sequence[Sequence[int]] | None = None,
     zones: int | Sequence[Sequence[int]] = 3,
-) -> Placement:
+) -> NodePlacement:
     """Place the nodes of some shards.
 
     Parameters
@@ -81,10 +81,10 @@ def place(
             )
     if isinstance(machines, int):
         machine = _deal(shards, np.arange(machines), zone_of)
-    return Placement(machine, np.asarray(zone_of[machine]), machines_there, zones_there)
+    return NodePlacement(machine, np.asarray(zone_of[machine]), machines_there, zones_there)
 
 
-def placement_of(cluster: Cluster) -> Placement:
+def place_nodes(cluster: Cluster) -> NodePlacement:
     """Where all nodes are that the cluster has or had."""
     nodes: ClusterNodes = cluster.scenario.cluster
     shards = [int(shard) for shard in cluster.nodes.shard]

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 
-from ..placement import placement_of
+from ..placement import place_nodes
 from ..slots.slot_map import SlotMap
 from .base import Event, EventProcess
 
@@ -98,7 +98,7 @@ class Fail(Event):
         else:
             found |= set(self._some("replicas", {node: [node] for node in replicas}, rng))
         if self.machines is not None or self.zones is not None:
-            placed = placement_of(cluster)
+            placed = place_nodes(cluster)
             for name, where, count in (
                 ("machines", placed.machine, placed.machines),
                 ("zones", placed.zone, placed.zones),

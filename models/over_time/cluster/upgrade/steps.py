@@ -13,7 +13,7 @@ import simpy
 from ....scenario.workload import sizes_of
 from ..events.base import EventProcess
 from ..events.moving import moving_path, rate_per_ns
-from ..failover import FailoverRules, fail_over, hand_over_s, rules_of
+from ..failover import FailoverRules, fail_over, hand_over_s, rules_for
 from ..load.recent import RecentLoad
 from ..slots.migration import COMMAND_BYTES, NodeLoad
 from ..slots.slot_map import SlotMap
@@ -265,7 +265,7 @@ class UpgradeSteps:
 
     def _rules(self) -> FailoverRules:
         old = self.target.old
-        return rules_of(
+        return rules_for(
             old.engine,
             old.version,
             primaries=len(self.shards),
