@@ -264,7 +264,7 @@ class NodeSetup(NamedTuple):
     generator_start_ps: int
     """Closed loop: from one generator thread's first requests to the next thread's."""
     hand_over_group: int
-    """Most clients that move to another thread's list together."""
+    """Clients after which a thread hands over before its turn ends; `NO_LIMIT`: at its end."""
     segment_size_bytes: int
     """Bytes of a message per packet (TCP's maximum segment size)."""
     header_bytes: int

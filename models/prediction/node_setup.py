@@ -137,7 +137,7 @@ def _any_run(inputs: NodeInputs) -> NodeSetup:
         quota_ps=round(inputs.sharing.quota_cores * period_ps),
         quota_period_ps=period_ps,
         quota_slice_ps=_QUOTA_SLICE_PS,
-        hand_over_group=engine.hand_over_group,
+        hand_over_group=engine.hand_over_group or NO_LIMIT,
         fsync_always=int(fsyncs_always(scenario)),
         replicas=scenario.replicas,
         random_pieces=int(workload.bursts is not None),

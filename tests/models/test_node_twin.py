@@ -171,7 +171,7 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         counts_first_read=draw(st.integers(0, 1)),
         polls_to_send=polls_to_send,
         generator_start_ps=draw(st.sampled_from([0, 1, 30_000_000])),
-        hand_over_group=draw(st.sampled_from([1, 2, 16])),
+        hand_over_group=draw(st.sampled_from([1, 2, 16, NO_LIMIT])),
         segment_size_bytes=draw(st.sampled_from([500, 1_448, 8_949])),
         header_bytes=draw(st.sampled_from([0, 66])),
         interrupt_cores=draw(st.sampled_from([0, 0, 1, 3])),

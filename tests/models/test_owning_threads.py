@@ -136,6 +136,30 @@ def test_a_full_group_is_handed_over_before_the_thread_has_read_all() -> None:
     assert first == {16: 1, 1000: 0}
 
 
+def test_whole_turns_leave_two_threads_taking_turns_however_many_clients() -> None:
+    """Redis 8.0 hands over once a turn: in a crowd each thread waits while the other works.
+
+    So a request takes what both threads take for it, one after the other, and more clients don't
+    change that. The 1,024 clients of one turn are no limit.
+    """
+    served = {}
+    for clients in (400, 1600, 3200):
+        setup = sample_setup(
+            io_threads=2,
+            clients=clients,
+            generators=20,
+            warmup_ps=10**11,
+            end_ps=3 * 10**11,
+            hand_over_group=NO_LIMIT,
+        )
+        result = simulate(setup)
+        [io] = result.io_thread_utilisation
+        assert result.main_thread_utilisation + io == pytest.approx(1.0, abs=0.05)
+        served[clients] = result.throughput_rps
+    assert served[3200] <= 1.01 * served[1600] <= 1.01**2 * served[400]
+    assert served[3200] == pytest.approx(served[400], rel=0.1)
+
+
 def test_lists_of_one_client_cost_a_lock_each() -> None:
     crowd = sample_setup(io_threads=2, clients=40, generators=8, end_ps=10**10)
     slower = {
