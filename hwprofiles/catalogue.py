@@ -5,6 +5,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from forecache.sim.errors import InputError
+from forecache.sim.words import any_of
 
 from .files import did_you_mean, parse, read_yaml
 from .instances import (
@@ -172,10 +173,15 @@ def _on_instance(
             f"{instance.name} has {instance.cores} cores, more than the {host_cores:.0f} of this "
             "profile: what lies between its sockets is not modelled."
         )
+    processors = family.processors if family is not None else []
+    called = host.title
+    if processors:
+        called = f"{any_of(processors)}; simulated: {processors[0]}"
     changes: dict[str, object] = {
         "id": f"{host.id}-{instance.name}",
-        "title": f"{instance.name} ({host.title})",
+        "title": f"{instance.name} ({called})",
         "instance": instance.name,
+        "processors": processors,
         "notes": notes,
         "sources": {**host.sources, **_sources_of(instance, file=file)},
         "topology": _topology_of(instance, host, catalogued=file is None),

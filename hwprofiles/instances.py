@@ -111,6 +111,8 @@ class InstanceFamily(_Group):
         Source that says so.
     sources
         Of the other columns.
+    processors
+        Where the provider promises none: those an instance may have, first that of `host`.
     note
         What a reader of a prediction must know.
     """
@@ -118,6 +120,7 @@ class InstanceFamily(_Group):
     provider: Provider
     title: str
     host: str
+    processors: list[str] = Field(default_factory=list)
     threads_per_core: int = Field(ge=1, le=2)
     vcpu_source: str
     network: Allowance

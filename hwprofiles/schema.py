@@ -78,6 +78,8 @@ _NUMBERS = frozenset(field.name for field in fields(HostSpeed)) - _CURVES - {"ho
 class HostProfile(Group):
     """A host or cloud instance; see the modules' classes for what each leaf means.
 
+    `processors` (instances) is which ones it may have, as its provider chooses, first the one of
+    this profile; empty where it is the only one.
     `user_ipc` is instructions per cycle of engine user code whose data is in the first two cache
     levels; what it waits for beyond them is counted apart, by the caches and `dram`.
     `latency_curve` (captured hosts) is ns per dependent load by working set in bytes, on small
@@ -102,6 +104,7 @@ class HostProfile(Group):
     isa: Literal["x86-64", "aarch64"]
     microarchitecture: str
     instance: str | None = None
+    processors: list[str] = Field(default_factory=list)
     reuse: ReusedHost | None = None
     notes: list[str] = Field(default_factory=list)
     sources: dict[str, Source]

@@ -1,6 +1,7 @@
 """Numbers in words, where more than one room says them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeGuard
 
@@ -17,6 +18,12 @@ def chance(probability: float) -> str:
     """
     whole = math.floor(100.0 * probability + 1e-9)
     return ">99%" if whole >= 99 else "<1%" if whole < 1 else f"{whole}%"
+
+
+def any_of(names: Sequence[str]) -> str:
+    """`a, b or c`."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 @dataclass(frozen=True)
@@ -73,3 +80,17 @@ def decimals(scaled: float) -> int:
 def with_unit(value: float | None, unit: Unit) -> str:
     """A number with its unit."""
     return unit.number(value) + unit.symbol if is_number(value) else UNKNOWN
+
+
+def rate_unit(value_rps: float | None) -> Unit:
+    """Choose the unit that shows a rate in requests a second with three digits."""
+    size = abs(value_rps) if is_number(value_rps) else 0.0
+    for divisor, symbol in ((1e6, " M/s"), (1e3, " k/s")):
+        if size >= 0.9995 * divisor:
+            return Unit(divisor, decimals(size / divisor), symbol)
+    return Unit(1.0, 0 if size >= 10 or size == 0 else 2, " /s")
+
+
+def rate(value_rps: float | None) -> str:
+    """Format a rate in requests a second, `1.18 M/s`."""
+    return with_unit(value_rps, rate_unit(value_rps))

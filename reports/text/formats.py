@@ -14,20 +14,13 @@ from forecache.sim.words import Unit as Unit
 from forecache.sim.words import chance, decimals, with_unit
 from forecache.sim.words import is_number as is_number
 from forecache.sim.words import milliseconds as milliseconds
+from forecache.sim.words import rate as rate
+from forecache.sim.words import rate_unit as rate_unit
 from forecache.sim.words import time_unit as time_unit
 
 WIDEST_MARGIN = 0.5
 """An interval of more than half its number to either side is told by its ends, not by ±: so wide a
 one is lopsided, and ±311% says that a rate may be negative."""
-
-
-def rate_unit(value_rps: float | None) -> Unit:
-    """Choose the unit that shows a rate in requests a second with three digits."""
-    size = abs(value_rps) if is_number(value_rps) else 0.0
-    for divisor, symbol in ((1e6, " M/s"), (1e3, " k/s")):
-        if size >= 0.9995 * divisor:
-            return Unit(divisor, decimals(size / divisor), symbol)
-    return Unit(1.0, 0 if size >= 10 or size == 0 else 2, " /s")
 
 
 def nanosecond_unit(value_ns: float | None) -> Unit:
@@ -38,11 +31,6 @@ def nanosecond_unit(value_ns: float | None) -> Unit:
     if size < 999.5e3:
         return Unit(1e3, decimals(size / 1e3), " µs")
     return Unit(1e6, decimals(size / 1e6), " ms")
-
-
-def rate(value_rps: float | None) -> str:
-    """Format a rate in requests a second, `1.18 M/s`."""
-    return with_unit(value_rps, rate_unit(value_rps))
 
 
 def nanoseconds(value_ns: float | None) -> str:

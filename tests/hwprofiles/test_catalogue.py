@@ -364,3 +364,27 @@ def test_what_aws_says_of_connections_and_packets_is_in_all_its_hosts() -> None:
         speed = load_host(name).speed()
         assert speed.network_mtu_bytes == 9001, name
         assert speed.network_flow_gbit_per_s == 5, name
+
+
+def test_an_instance_is_headed_with_every_processor_that_it_may_have() -> None:
+    """Google and Microsoft promise none for these families; the first is simulated."""
+    may_differ = {
+        instance.family: load_host(name)
+        for name, instance in INSTANCES.items()
+        if instance.burst_gbit_per_s and load_host(name).processors
+    }
+    assert set(may_differ) == {"n2", "Dv5", "Dsv5", "Ev5", "Esv5", "Dasv5"}
+    for host in may_differ.values():
+        first = host.processors[0]
+        assert len(host.processors) > 1
+        assert (
+            first
+            in f"{host.microarchitecture} {HOSTS[host.id.split(f'-{host.instance}')[0]].title}"
+        )
+        assert host.title.startswith(f"{host.instance} (")
+        assert f"; simulated: {first})" in host.title
+        assert all(name in host.title for name in host.processors)
+    assert load_host("n2-standard-8").title == (
+        "n2-standard-8 (Ice Lake or Cascade Lake; simulated: Ice Lake)"
+    )
+    assert "Ice Lake" not in load_host("m6i.large").title
