@@ -55,6 +55,7 @@ def made_point(io_threads: int = 2, **changes: Any) -> Point:
         "spinning_cpu_us_per_request": 0.0,
         "stages": [Stage("read", "main", 0.5)],
         "active_threads": io_threads,
+        "network_gbit_per_s": 10.0,
         "bottleneck": "none",
         "next_bottleneck": None,
         "verdict": "STABLE",

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from forecache.hwprofiles.network import bandwidth_of
 from forecache.models.advice.next_measurement import OBSERVABLE
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
@@ -23,6 +24,7 @@ from forecache.models.prediction.predict import SERVER_CPU, Prediction, predict_
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import LEAST_QUOTA_MS, Scenario
 from forecache.models.scenario.sweeps import Case
+from forecache.sim.effort import duration_words
 from forecache.sim.errors import InputError
 
 from .altered import altered
@@ -91,6 +93,7 @@ class Gap:
             *self._server(),
             *self._generator(),
             *self._network(),
+            *self._credit(),
             *self._other_programs(),
         ]
         found = predict_cases(
@@ -282,11 +285,12 @@ class Gap:
         used = self.measured.network_gbit_per_s
         how = "measured" if used is not None else "by the bytes of the scenario’s requests"
         if used is None:
-            used = row.measured * _wire_bits(self.prediction) / 1e9
+            used = row.measured * self.prediction.wire_bits_per_request / 1e9
         limit = self.measured.network_limit_gbit_per_s
         said = "its measured limit"
         if limit is None:
-            limit, said = self.system.host.network.bandwidth_gbit_per_s.best, "what its host says"
+            limit = self.system.inputs(self.scenario).speed.network_gbit_per_s
+            said = "what its host says"
         held = self.measured.network_allowance_exceeded
         told = f"{used:.2f} Gbit/s ({how}) of {limit:.3g} Gbit/s, {said}"
         if held:
@@ -305,6 +309,41 @@ class Gap:
         )
         system = altered(self.system, network_gbit_per_s=used)
         yield Suspect(NETWORK, f"{start}: {told}.", full, step, self.scenario, system)
+
+    def _credit(self) -> Iterable[Suspect]:
+        """The other bandwidth of an instance that has a burst: its credit, or the lack of it."""
+        row = self.by_name.get("throughput_rps")
+        network = bandwidth_of(self.system.host.speed())
+        baseline, burst = network.baseline_gbit_per_s, network.burst_gbit_per_s
+        if row is None or self.scenario.same_host or burst <= baseline:
+            return
+        used = self.measured.network_gbit_per_s
+        if used is None:
+            used = row.measured * self.prediction.wire_bits_per_request / 1e9
+        if self.scenario.bandwidth == "burst":
+            if row.ratio >= 1.0 or used > baseline:
+                return
+            other, shown = "baseline", used >= BUSY * baseline
+            told = f"The instance’s credit was used up: {used:.2f} Gbit/s"
+            step = "Measure for longer with `bandwidth: baseline`, or with an instance that rested."
+        else:
+            if row.ratio <= 1.0 or used < BUSY * baseline:
+                return
+            other, shown = "burst", used > baseline
+            told = f"The instance used its burst: {used:.2f} Gbit/s"
+            lasts = duration_words(network.burst_s)
+            step = (
+                "Put `bandwidth: burst` into the scenario for a short load; one that lasts has the "
+                f"baseline after {lasts} or so (assumed)."
+            )
+        yield Suspect(
+            NETWORK,
+            f"{told}, where it has {baseline:.3g} always and {burst:.3g} while there is credit.",
+            shown,
+            step,
+            self.scenario.model_copy(update={"bandwidth": other}),
+            self.system,
+        )
 
     def _other_programs(self) -> Iterable[Suspect]:
         """Cores that something else takes: a CPU time as predicted, and too little of it."""
@@ -399,14 +438,6 @@ def _is_known(system: System) -> bool:
     """Whether a host's bandwidth is more than a wide guess."""
     leaf = system.host.network.bandwidth_gbit_per_s
     return leaf.low is None or leaf.high is None or leaf.high <= 2.0 * leaf.low
-
-
-def _wire_bits(prediction: Prediction) -> float:
-    """Bits a request has on the wire in the busier direction, headers included."""
-    counters = [metrics.result.counters for metrics in prediction.nominal]
-    done = sum(each["completions"] for each in counters)
-    sent = max(sum(each[name] for each in counters) for name in ("wire_bytes_out", "wire_bytes_in"))
-    return 8.0 * sent / max(1, done)
 
 
 def with_cause(suspect: Suspect, given: dict[str, Any]) -> tuple[Case[Scenario], System]:

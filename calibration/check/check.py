@@ -32,7 +32,7 @@ prediction."""
 
 _OUTER = {
     CONDITIONS: "under the measured conditions",
-    NETWORK: "with the network’s limit",
+    NETWORK: "with the bandwidth that was measured",
     OTHER_PROGRAMS: "with other programs on its cores",
 }
 """Causes that are none of the uncertain numbers. Of the others, the speeds of the server and of the

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.answers import load_cases
 from forecache.models.advice.paired import interval_of_ratio, paired_parts
 from forecache.models.memory.key_lines import structures
@@ -114,7 +113,7 @@ def study(
             old, new = (found[variant, size, "r7g", version] for version in ("7.0", "7.1"))
             row[variant] = {
                 "io_threads": old.case.scenario.io_threads,
-                "bandwidth_gbit_per_s": old.system.host.speed().network_gbit_per_s,
+                "bandwidth_gbit_per_s": old.network_gbit_per_s,
                 "7.0": _point(old),
                 "7.1": _point(new),
                 "7.1 against 7.0": _change(old, new),
@@ -142,16 +141,10 @@ def study(
 def _case(variant: str, size: str, family: str, version: str) -> tuple[Case[Scenario], System]:
     threads = io_threads(size)[variant == "second"]
     [(case, system)] = load_cases(scenario(family, size, version, threads))
-    return case, replace(system, host=_with_burst(system.host)) if variant == "burst" else system
-
-
-def _with_burst(host: HostProfile) -> HostProfile:
-    """The host with the bandwidth it advertises for bursts."""
-    burst = host.network.burst_gbit_per_s
-    if burst is None:
-        return host
-    network = host.network.model_copy(update={"bandwidth_gbit_per_s": burst})
-    return host.model_copy(update={"network": network})
+    if variant == "burst":
+        burst = case.scenario.model_copy(update={"bandwidth": "burst"})
+        case = replace(case, scenario=burst)
+    return case, system
 
 
 def _point(prediction: Prediction) -> dict[str, Any]:

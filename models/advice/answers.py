@@ -72,6 +72,7 @@ def point_of(prediction: Prediction, limit: Limit) -> Point:
         core_utilisation=utilisation["cores"],
         quota_utilisation=utilisation["CPU quota"],
         throttled_periods=prediction.throttled_periods,
+        network_gbit_per_s=prediction.network_gbit_per_s,
         memory_bandwidth=prediction.memory_bandwidth,
         **_cpu_time(prediction),
         active_threads=prediction.active_threads,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from forecache.hwprofiles.network import bandwidth_of
+from forecache.sim.words import any_of
 
 from ..engines.commands import command_kinds
 from ..engines.profile import EngineProfile
@@ -88,7 +89,21 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
             f"below 1 in {2 * NODE_DRAWS} are left out"
         )
     beyond = _beyond_baseline(scenario, system)
-    return warnings if beyond is None else [*warnings, beyond]
+    return [*warnings, *_of_the_instance(scenario, system), *([] if beyond is None else [beyond])]
+
+
+def _of_the_instance(scenario: Scenario, system: System) -> list[str]:
+    """What an instance may not have: the processor, or a burst."""
+    host, found = system.host, []
+    network = bandwidth_of(host.speed())
+    if scenario.bandwidth == "burst" and network.burst_gbit_per_s <= network.baseline_gbit_per_s:
+        found.append(f"{host.id} has no burst of its network: bandwidth has no effect")
+    if host.processors:
+        found.append(
+            f"{host.instance} may run on {any_of(host.processors)}, as its provider chooses: "
+            f"{host.processors[0]} is simulated"
+        )
+    return found
 
 
 def _siblings(scenario: Scenario, system: System) -> str | None:
@@ -109,7 +124,7 @@ def _siblings(scenario: Scenario, system: System) -> str | None:
 def _beyond_baseline(scenario: Scenario, system: System) -> str | None:
     """That a load needs more than the baseline of the network, which bursts give for a while."""
     rate_rps = scenario.workload.mean_rate_rps
-    if rate_rps is None or scenario.same_host:
+    if rate_rps is None or scenario.same_host or scenario.bandwidth == "burst":
         return None
     network = bandwidth_of(system.host.speed())
     kinds, key_bytes = command_kinds(scenario), scenario.workload.key_bytes
@@ -122,5 +137,6 @@ def _beyond_baseline(scenario: Scenario, system: System) -> str | None:
     return (
         f"the load carries {gbit_per_s:.3g} Gbit/s, above the baseline of "
         f"{network.baseline_gbit_per_s:.3g} that is simulated; while there is credit it may burst "
-        f"to {network.burst_gbit_per_s:.3g}, for about {lasts_s / 60.0:.2g} min (assumed)"
+        f"to {network.burst_gbit_per_s:.3g}, for about {lasts_s / 60.0:.2g} min (assumed), which "
+        "`bandwidth: burst` simulates"
     )

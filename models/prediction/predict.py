@@ -327,6 +327,21 @@ class Prediction:
         periods = seconds * 1000.0 / self.case.scenario.cpu_quota_period_ms
         return min(1.0, sum(counted) / periods)
 
+    @property
+    def network_gbit_per_s(self) -> float | None:
+        """The bandwidth that was simulated; None where the load comes from the server's host."""
+        scenario = self.case.scenario
+        inputs = None if scenario.same_host else self.system.inputs(scenario)
+        return None if inputs is None else inputs.speed.network_gbit_per_s
+
+    @cached_property
+    def wire_bits_per_request(self) -> float:
+        """Bits of a request on the wire in the busier direction, headers included."""
+        counters = [metrics.result.counters for metrics in self.nominal]
+        done = sum(each["completions"] for each in counters)
+        ways = ("wire_bytes_out", "wire_bytes_in")
+        return 8.0 * max(sum(each[way] for each in counters) for way in ways) / max(1, done)
+
     @cached_property
     def bottleneck(self) -> str:
         """The station that limits this run, or `none` if none is saturated.

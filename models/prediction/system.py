@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from forecache.hwprofiles.network import bandwidth_of
 from forecache.hwprofiles.schema import HostProfile
 from forecache.hwprofiles.speed import HostSpeed
 
@@ -155,6 +156,9 @@ class System:
             speed = speed.at_clock(scenario.clock_ghz, of_ghz=self.host.clock_ghz.best)
         if scenario.idle_polls:
             speed = speed.with_busy_siblings()
+        if scenario.bandwidth == "burst":
+            burst = bandwidth_of(speed).burst_gbit_per_s
+            speed = replace(speed, network_gbit_per_s=burst)
         if scenario.cores is not None:
             speed = replace(speed, cores=scenario.cores)
         return NodeInputs(

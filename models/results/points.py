@@ -107,6 +107,9 @@ class Point(Result):
     bottleneck: str
     """The station that limits, `clients`, or `none`."""
     next_bottleneck: NextBottleneck | None
+    network_gbit_per_s: float | None
+    """The bandwidth that was simulated, of each direction: an instance's baseline, or its burst
+    where the scenario asks for that; None on one host."""
     verdict: str
     """STABLE, SATURATED (at least 95% of what the setting serves) or OVERLOADED."""
     limit_rps: float | None

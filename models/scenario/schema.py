@@ -170,6 +170,9 @@ class Scenario(_Record):
     sibling_cpus: Literal["halves", "pairs"] = "halves"
     """How such a host numbers its CPUs, for the thread plan: CPU i shares its core with i + half
     their number, or 2i with 2i + 1 (`lscpu -e` tells)."""
+    bandwidth: Literal["baseline", "burst"] = "baseline"
+    """Which bandwidth the network of a cloud instance has: what it has always, or the burst that
+    lasts while there is credit, as in a short benchmark."""
     irq_cores: int = Field(default=0, ge=0, le=1024)
     """Cores of the host, beside those of the server, that only take packets from the network."""
     persistence: PersistenceChoice = "none"

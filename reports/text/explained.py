@@ -84,7 +84,11 @@ def limit_sentences(point: ExplainedPoint) -> list[str]:
     """What limits a point, and how far what threads share is used, the most used first."""
     found = [f"Limited by: {limit_name(point)}"]
     used = sorted(point.network_limits.items(), key=lambda item: -item[1])
-    shares = [f"{name} {share:.0%}" for name, share in used if share > 0.0]
+    bandwidth = (
+        "" if point.network_gbit_per_s is None else f" of {point.network_gbit_per_s:g} Gbit/s"
+    )
+    of = {"bandwidth": bandwidth}
+    shares = [f"{name} {share:.0%}{of.get(name, '')}" for name, share in used if share > 0.0]
     if shares:
         found.append(f"Network: {', '.join(shares)}")
     if point.interrupt_utilisation:

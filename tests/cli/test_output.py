@@ -160,7 +160,12 @@ VALIDATED = Validation(
         ("explain", ["x.yaml"], explaining(PREDICTED), "execute"),
         ("explain", ["x.yaml"], explaining(PREDICTED), "profile graviton3 itself: ±21%"),
         ("explain", ["x.yaml"], explaining(LIMITED), "Limited by: network (packets)"),
-        ("explain", ["x.yaml"], explaining(LIMITED), "Network: packets 99%, bandwidth 40%\n"),
+        (
+            "explain",
+            ["x.yaml"],
+            explaining(LIMITED),
+            "Network: packets 99%, bandwidth 40% of 10 Gbit/s\n",
+        ),
         ("explain", ["x.yaml"], explaining(LIMITED), "Interrupt cores: 31%"),
         (
             "explain",

@@ -117,9 +117,43 @@ def test_a_network_at_its_limit(tmp_path: Path) -> None:
     first = answer.causes[0]
     assert (first.station, first.evidence) == ("network", "measured")
     assert first.explains > 0.9
-    assert answer.updated_for.endswith("with the network’s limit")
+    assert answer.updated_for.endswith("with the bandwidth that was measured")
     [point] = answer.updated
     assert point.quantities["throughput_rps"].contains(truth.mean("throughput_rps"))
+
+
+BURSTS = {
+    "host": "r7g.2xlarge",  # 3.75 Gbit/s always, 15 while there is credit
+    "workload": {**FIELDS["workload"], "pipeline": 8, "value_bytes": 4096},
+}
+
+
+def test_an_instance_that_used_its_burst(tmp_path: Path) -> None:
+    truth = simulated(BURSTS, bandwidth="burst")
+    answer = checked(tmp_path, {"throughput_rps": truth.mean("throughput_rps")}, BURSTS)
+    assert not answer.holds
+    first = answer.causes[0]
+    assert (first.station, first.evidence) == ("network", "measured")
+    assert "used its burst" in first.what
+    assert "3.75 always and 15 while there is credit" in first.what
+    assert first.explains > 0.95
+    assert "`bandwidth: burst`" in first.next_step
+    assert "29 minutes" in first.next_step
+    [point] = answer.updated
+    assert point.quantities["throughput_rps"].contains(truth.mean("throughput_rps"))
+    # The measured number also shows it where the network carries more than requests and replies.
+    [under] = [c for c in checked(tmp_path, numbers(truth), BURSTS).causes if "burst" in c.what]
+    assert under.evidence == "measured"
+
+
+def test_an_instance_whose_credit_was_used_up(tmp_path: Path) -> None:
+    truth = simulated(BURSTS)
+    measured = {"throughput_rps": truth.mean("throughput_rps")}
+    answer = checked(tmp_path, measured, BURSTS | {"bandwidth": "burst"})
+    [cause] = [each for each in answer.causes if "credit was used up" in each.what]
+    assert cause.evidence == "measured"
+    assert cause.explains > 0.95
+    assert cause is answer.causes[0]
 
 
 def test_a_network_far_from_its_limit_is_ruled_out(tmp_path: Path) -> None:
