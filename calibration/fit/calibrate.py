@@ -236,7 +236,7 @@ def _verdict(point: ObservedPoint, prediction: Prediction) -> LoadVerdict:
         point=point.given.label(),
         role=point.given.role,
         observed="STABLE" if kept_up(point) else "OVERLOADED",
-        predicted="OVERLOADED" if prediction.verdict == "OVERLOADED" else "STABLE",
+        predicted="OVERLOADED" if prediction.overloaded else "STABLE",
         stalled_share=point.median("stalled_share"),
     )
 

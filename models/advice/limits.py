@@ -15,7 +15,14 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..prediction.predict import CLIENTS, SATURATED, WORKERS, Prediction, predict_cases
+from ..prediction.predict import (
+    CLIENTS,
+    SATURATED,
+    TURNS,
+    WORKERS,
+    Prediction,
+    predict_cases,
+)
 from ..prediction.system import System
 from ..results.points import NextBottleneck
 from ..scenario.arrivals import Bursts
@@ -103,12 +110,20 @@ def limits_of(
     paced = [key for key, p in first.items() if not _never_pauses(p.case.scenario.workload)]
     runs = run([(_saturating(first[key].case.scenario), first[key].system) for key in paced])
     saturated = first | dict(zip(paced, runs, strict=True))
-    nexts: dict[str, NextBottleneck | None] = dict.fromkeys(saturated)
+    ends = {key: _End(p.bottleneck, None) for key, p in saturated.items()}
     if following:
-        nexts = dict(zip(saturated, _following(list(saturated.values()), run), strict=True))
+        ends = dict(zip(saturated, _ends(list(saturated.values()), run), strict=True))
     searched = [key for key, p in first.items() if search and _can_be_scaled(p.case.scenario)]
     found = _search({key: (first[key], _capacity_rps(saturated[key])) for key in searched}, run)
-    return [_limit(saturated[key], nexts[key], found.get(key)) for key in keys]
+    return [_limit(saturated[key], ends[key], found.get(key)) for key in keys]
+
+
+@dataclass(frozen=True)
+class _End:
+    """What limits a saturated run, and what would limit it next."""
+
+    station: str
+    following: NextBottleneck | None
 
 
 @dataclass(frozen=True)
@@ -120,7 +135,7 @@ class _Found:
     objective: bool
 
 
-def _limit(saturated: Prediction, following: NextBottleneck | None, found: _Found | None) -> Limit:
+def _limit(saturated: Prediction, end: _End, found: _Found | None) -> Limit:
     capacity_rps = _capacity_rps(saturated)
     at_rps: float | None = None
     objective = False
@@ -130,10 +145,10 @@ def _limit(saturated: Prediction, following: NextBottleneck | None, found: _Foun
         at_rps = found.met_rps
     elif _never_pauses(saturated.case.scenario.workload):
         at_rps = capacity_rps
-    station = saturated.bottleneck
+    following = end.following
     if following is not None and following.at_rps < capacity_rps:
         following = replace(following, at_rps=capacity_rps)
-    return Limit(station, capacity_rps, at_rps, objective, following)
+    return Limit(end.station, capacity_rps, at_rps, objective, following)
 
 
 def _capacity_rps(saturated: Prediction) -> float:
@@ -166,26 +181,30 @@ def _search(settings: dict[str, tuple[Prediction, float]], run: Any) -> dict[str
     }
 
 
-def _following(saturated: Sequence[Prediction], run: Any) -> list[NextBottleneck | None]:
-    """What would limit saturated runs next.
+def _ends(saturated: Sequence[Prediction], run: Any) -> list[_End]:
+    """What limits saturated runs, and what would limit them next.
 
     How busy a main thread is while I/O threads limit doesn't tell: it fills its time with small
-    batches. Nor does how busy stations are with few clients. A run with ample of them does.
+    batches. Nor does how busy stations are with few clients. A run with ample of them does. Where
+    it serves no more because threads take turns, these and not the clients are the limit.
     """
     ample = {i: s for i, p in enumerate(saturated) if (s := _ample(p)) is not None}
     keys = {i: _named(scenario, saturated[i].system) for i, scenario in ample.items()}
     asked = {key: (ample[i], saturated[i].system) for i, key in keys.items()}
     runs = dict(zip(asked, run(list(asked.values())), strict=True))
-    found = [prediction.next_bottleneck for prediction in saturated]
+    found = [_End(each.bottleneck, each.next_bottleneck) for each in saturated]
     for i, key in keys.items():
-        best, station = runs[key], saturated[i].bottleneck
+        best, station = runs[key], found[i].station
         name, at_rps = best.bottleneck, best.mean("throughput_rps")
+        more = at_rps >= saturated[i].mean("throughput_rps")
         if name == CLIENTS:
             name = max(best.utilisation, key=best.utilisation.__getitem__)
-        if name == station or at_rps < saturated[i].mean("throughput_rps"):
-            found[i] = None
+        if name == TURNS and station == CLIENTS and not more:
+            found[i] = _End(TURNS, found[i].following)
+        elif name == station or not more:
+            found[i] = _End(station, None)
         else:
-            found[i] = NextBottleneck(name, at_rps)
+            found[i] = _End(station, NextBottleneck(name, at_rps))
     return found
 
 
@@ -272,7 +291,10 @@ def _named(scenario: Scenario, system: System) -> str:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a point stands against the limit of its setting: those fields of a `Point`."""
+    """Where a point stands against the limit of its setting: those fields of a `Point`.
+
+    `verdict` is that on its queue; `verdict.py` looks at the rest.
+    """
 
     bottleneck: str
     next_bottleneck: NextBottleneck | None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from forecache.sim.plain import Result
 from forecache.sim.words import chance, milliseconds
 
-from ..prediction.predict import CLIENTS, Prediction
+from ..prediction.predict import CLIENTS, TURNS, Prediction
 from .choice import Candidate
 from .objective import asked_of, meets
 from .paired import paired_ratio
@@ -101,6 +101,8 @@ def _why_not_fewer(other: Candidate) -> str:
         return "reaches less, although no station is saturated"
     if limit == CLIENTS:
         return "reaches less: with this many clients every request takes longer"
+    if limit == TURNS:
+        return "reaches less: its threads take turns, each waits while another works"
     if limit.endswith("s"):
         return f"{limit} are the bottleneck"
     return f"the {limit} is the bottleneck"

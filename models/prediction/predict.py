@@ -28,6 +28,7 @@ from ..node.simulate import NodeResult
 from ..results.points import MemoryBandwidth, NextBottleneck, Uncertainty
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
+from ..scenario.workload import CONSTANT_RATE
 from ..step_times.inputs import NodeInputs
 from ..step_times.stalls import code_shares
 from ..step_times.workload_caches import scenario_memory_load
@@ -49,6 +50,10 @@ adds to their spread is known from the longer runs and taken off."""
 DRAWS = 20
 REPLICATIONS = 4
 
+_NEARLY = 0.97
+"""Of the throughput that stations without idle waits serve at least, what tells threads that take
+turns from chance in a run."""
+
 SATURATED = 0.95
 """Utilisation from which a station counts as the limit."""
 
@@ -66,6 +71,9 @@ WORKERS = "worker threads"
 """The station of threads that are all alike, in place of main thread and I/O threads."""
 CLIENTS = "clients"
 """The limit of clients that wait for their replies: their number over the time of a round trip."""
+TURNS = "turns"
+"""The limit of threads that take turns: each waits while another works on all clients there are, so
+that none is busy all the time and more clients only wait longer."""
 STATIONS = (
     *("main thread", "I/O threads", "load generator", "network", "interrupts", "cores"),
     "CPU quota",
@@ -320,14 +328,6 @@ class Prediction:
         return {name: _mean([each[name] for each in limits]) for name in limits[0]}
 
     @property
-    def throttled_periods(self) -> float:
-        """Share of the periods of a CPU quota in which some thread was stopped; 0 without one."""
-        counted = [r.result.counters["throttled_periods"] for r in self.nominal]
-        seconds = sum(metrics.result.window_s for metrics in self.nominal)
-        periods = seconds * 1000.0 / self.case.scenario.cpu_quota_period_ms
-        return min(1.0, sum(counted) / periods)
-
-    @property
     def network_gbit_per_s(self) -> float | None:
         """The bandwidth that was simulated; None where the load comes from the server's host."""
         scenario = self.case.scenario
@@ -342,15 +342,24 @@ class Prediction:
         ways = ("wire_bytes_out", "wire_bytes_in")
         return 8.0 * max(sum(each[way] for each in counters) for way in ways) / max(1, done)
 
+    @property
+    def throttled_periods(self) -> float:
+        """Share of the periods of a CPU quota in which some thread was stopped; 0 without one."""
+        counted = [r.result.counters["throttled_periods"] for r in self.nominal]
+        seconds = sum(metrics.result.window_s for metrics in self.nominal)
+        periods = seconds * 1000.0 / self.case.scenario.cpu_quota_period_ms
+        return min(1.0, sum(counted) / periods)
+
     @cached_property
     def bottleneck(self) -> str:
         """The station that limits this run, or `none` if none is saturated.
 
         Of clients that never pause and saturate nothing it is they themselves: as many as they are,
         over the time of a round trip. The same where a backlog grows and no station is saturated:
-        each connection carries one request at a time. A main thread that goes round for the results
-        of I/O threads finds some every time, so I/O threads without time to spare are named before
-        it.
+        each connection carries one request at a time. With so many of them that some station would
+        be saturated if it worked whenever a request waits for it, threads wait for a CPU or take
+        turns. A main thread that goes round for the results of I/O threads finds some every time,
+        so I/O threads without time to spare are named before it.
         """
         utilisation = self.utilisation
         threads = self.io_thread_utilisation
@@ -361,7 +370,49 @@ class Prediction:
             return busiest
         workload = self.case.scenario.workload
         unpaused = workload.arrival == "closed_loop" and workload.think_us == 0
-        return CLIENTS if unpaused or self.overloaded else "none"
+        if not (unpaused or self.overloaded):
+            return "none"
+        return self._waited_for() if self._idles(utilisation[busiest]) else CLIENTS
+
+    def _waited_for(self) -> str:
+        """What threads wait for that are idle while requests wait: a CPU, or each other."""
+        if self.system.shares_cores(self.case.scenario):
+            return "cores"
+        return "CPU quota" if self.system.sharing(self.case.scenario).quota_cores else TURNS
+
+    def _idles(self, busiest: float) -> bool:
+        """Whether the busiest station has idle time that requests wait through.
+
+        N clients, of which a lone one has a round trip of R, get at least N / (R + (N - 1) D)
+        batches a second of any queueing network whose stations work while somebody waits for them;
+        D is what its busiest station takes for a batch (balanced job bound, with all that is not D
+        as delay; Zahorjan, Sevcik, Eager and Galler, CACM 25(2), 1982). Fewer are served where a
+        thread waits for what another holds back.
+
+        Parameters
+        ----------
+        busiest
+            Utilisation of that station.
+        """
+        served_rps, clients = self.mean("throughput_rps"), self.case.scenario.workload.clients
+        if clients == 1 or served_rps <= 0.0:
+            return False
+        batch = self.case.scenario.workload.pipeline
+        station_s = batch * busiest / served_rps
+
+        def bound(round_trip_s: float) -> float:
+            """Utilisation of the station at that throughput."""
+            return clients * station_s / (round_trip_s + (clients - 1) * station_s)
+
+        inputs = self.system.inputs(self.case.scenario)
+        shortest_s = 0.0
+        if not self.case.scenario.same_host:
+            shortest_s = 2.0 * times_of(inputs).one_way_ps / _PS_PER_S
+        if busiest >= _NEARLY * bound(max(shortest_s, station_s)):
+            return False
+        lone = self.system.inputs_of(_lone_client(self.case.scenario), self.system.numbers())
+        lone_rps = pilot_run(lone, times_of(lone), seed=1).rate_rps
+        return busiest < _NEARLY * bound(batch / lone_rps)
 
     @property
     def next_bottleneck(self) -> NextBottleneck | None:
@@ -379,12 +430,12 @@ class Prediction:
         name = max(others, key=needed.__getitem__)
         return NextBottleneck(name, throughput / min(1.0, needed[name]))
 
-    @property
-    def verdict(self) -> str:
-        """STABLE, SATURATED (a station is at its limit) or OVERLOADED (requests pile up)."""
-        if self.overloaded:
-            return "OVERLOADED"
-        return "STABLE" if self.bottleneck == "none" else "SATURATED"
+
+def _lone_client(scenario: Scenario) -> Scenario:
+    """The same scenario with one client, who asks again at once."""
+    closed = {"arrival": "closed_loop", "rate_rps": None, "think_us": 0.0} | CONSTANT_RATE
+    workload = scenario.workload.model_copy(update={**closed, "clients": 1})
+    return scenario.model_copy(update={"workload": workload})
 
 
 def memory_wait_ps(result: NodeResult, times: NodeTimes) -> float:

@@ -3,13 +3,20 @@
 from forecache.models.advice.node_answers import Explained, ExplainedPoint, Shown
 from forecache.models.breakdown.latency import LatencyBreakdown
 
-from .formats import count
+from .formats import count, milliseconds
 from .settings import setting_text
 from .wording import limit_name
 
 STAGE_COLUMNS = ("stage", "thread", ">µs per request", ">share")
 STATION_COLUMNS = ("station", "thread", ">µs waiting", ">µs served", ">share")
 """A column of numbers starts with `>`."""
+
+_WAITS_MUCH = 0.5
+"""Share of a latency from which on a sentence says where requests wait."""
+
+_MOST_WAITS = 3
+
+_THREADS = {"main": "main thread", "I/O": "I/O threads", "worker": "worker threads"}
 
 _LEAST_US = 0.0005
 """Shorter ones would be written as 0.000."""
@@ -82,7 +89,7 @@ def station_rows(breakdown: LatencyBreakdown) -> list[tuple[str, ...]]:
 
 def limit_sentences(point: ExplainedPoint) -> list[str]:
     """What limits a point, and how far what threads share is used, the most used first."""
-    found = [f"Limited by: {limit_name(point)}"]
+    found = [f"Limited by: {limit_name(point)}", *_waits(point)]
     used = sorted(point.network_limits.items(), key=lambda item: -item[1])
     bandwidth = (
         "" if point.network_gbit_per_s is None else f" of {point.network_gbit_per_s:g} Gbit/s"
@@ -104,6 +111,25 @@ def limit_sentences(point: ExplainedPoint) -> list[str]:
         f"which makes it {memory.latency_factor - 1:.1%} slower than idle"
     )
     return found
+
+
+def _waits(point: ExplainedPoint) -> list[str]:
+    """Where a request waits most, and for which threads; nothing where it hardly waits."""
+    if point.journey is None:
+        return []
+    waits = sorted((row for row in point.journey.stations if row.waits), key=lambda row: -row.us)
+    waited_us, whole_us = sum(row.us for row in waits), point.journey.mean_us
+    if not waited_us > _WAITS_MUCH * whole_us:
+        return []
+    most = "; ".join(
+        f"{milliseconds(row.us / 1000)} {row.station.removeprefix('wait ')}, for the "
+        f"{_THREADS.get(row.thread, row.thread)}"
+        for row in waits[:_MOST_WAITS]
+    )
+    return [
+        f"A request waits for {milliseconds(waited_us / 1000)} of the "
+        f"{milliseconds(whole_us / 1000)} that it takes: {most}"
+    ]
 
 
 def _share(part_us: float, whole_us: float) -> str:

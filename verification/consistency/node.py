@@ -20,6 +20,7 @@ from forecache.models.prediction.predict import (
     CLIENTS,
     SATURATED,
     SERVER_CPU,
+    TURNS,
     Prediction,
     predict_cases,
 )
@@ -29,6 +30,9 @@ from forecache.models.step_times.stalls import stalls_of
 
 from .breach import Breach, Held
 from .draws import Draws
+
+WAITED_FOR = (CLIENTS, TURNS, "cores", "CPU quota")
+"""Limits that may hold while no station is busy all the time."""
 
 REQUESTS = 3_000
 """Measured requests of a run: few, since a contradiction seldom needs many."""
@@ -186,8 +190,8 @@ def _verdict(held: Held, prediction: Prediction, point: Point) -> None:
     # At 95% of what it serves a server batches less than at all of it, or more; its threads may
     # then be busy for some four fifths of the time.
     held.that(
-        "a saturated server has a station that is busy, or clients that all wait",
-        verdict != "SATURATED" or busiest >= NEARLY * SATURATED or point.bottleneck == CLIENTS,
+        "a saturated server has a station that is busy, or clients or threads that all wait",
+        verdict != "SATURATED" or busiest >= NEARLY * SATURATED or point.bottleneck in WAITED_FOR,
         numbers,
     )
     # Threads find something to do in every turn long before they have no time left. By chance a

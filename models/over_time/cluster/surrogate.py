@@ -260,7 +260,7 @@ def simulated(case: Case[Scenario], system: System, *, seed: int) -> Surrogate:
     with ThreadPoolExecutor() as pool:
         # Those that take longest first.
         found = dict(zip(reversed(LOADS), pool.map(at, reversed(LOADS)), strict=True))
-    kept = {share: found[share] for share in LOADS if found[share].verdict != "OVERLOADED"}
+    kept = {share: found[share] for share in LOADS if not found[share].overloaded}
     result = full.nominal[0].result
     main, helpers = zip(*(_busy(found) for found in (*kept.values(), full)), strict=True)
     # Where all threads are alike, whatever else a node does takes from all of them.
