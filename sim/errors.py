@@ -37,6 +37,12 @@ class InfeasibleError(ForecacheError):
         self.result = result
 
 
+class UnfitError(ForecacheError):
+    """An answer is there, and something that was asked for does not hold in it."""
+
+    exit_code = 7
+
+
 class IncompleteError(ForecacheError):
     """Workers were lost, and what they did; `result` says what is there."""
 

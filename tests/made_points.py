@@ -19,6 +19,7 @@ from forecache.models.results.points import (
     Point,
     Stage,
     Uncertainty,
+    Unmet,
 )
 from forecache.models.results.provenance import Provenance
 from forecache.sim.statistics import Estimate
@@ -29,8 +30,17 @@ def about(value: float) -> Estimate:
     return Estimate(value, 0.9 * value, 1.1 * value)
 
 
+OVERLOAD = Unmet("load", 1.2e5, 1e5, "1/s", "overloaded: completes 100 k/s of 120 k/s")
+
+SHORT_OF_MEMORY = Unmet(
+    "memory", 18.9, 14.4, "GiB", "r7g.large leaves 14.4 GiB, which is too little"
+)
+
+
 def made_point(io_threads: int = 2, **changes: Any) -> Point:
     """A stable point that contradicts itself nowhere, but for the changes."""
+    if changes.get("verdict") == "OVERLOADED":
+        changes = {"unmet": [OVERLOAD]} | changes
     fields: dict[str, Any] = {
         "given": {"io_threads": io_threads},
         "throughput_rps": about(1e5),
@@ -45,6 +55,7 @@ def made_point(io_threads: int = 2, **changes: Any) -> Point:
         "load_generator_utilisation": 0.5,
         "network_utilisation": 0.5,
         "network_limits": {"bandwidth": 0.5, "packets": 0.2},
+        "network_gbit_per_s": 10.0,
         "interrupt_utilisation": 0.0,
         "core_utilisation": 0.0,
         "quota_utilisation": 0.0,
@@ -55,10 +66,10 @@ def made_point(io_threads: int = 2, **changes: Any) -> Point:
         "spinning_cpu_us_per_request": 0.0,
         "stages": [Stage("read", "main", 0.5)],
         "active_threads": io_threads,
-        "network_gbit_per_s": 10.0,
         "bottleneck": "none",
         "next_bottleneck": None,
         "verdict": "STABLE",
+        "unmet": [],
         "limit_rps": None,
         "headroom_rps": None,
         "objective_probability": None,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from forecache.models.advice.node_answers import NodeAnswer
+from forecache.models.results.points import Unmet
 from forecache.models.results.provenance import Provenance
 from forecache.sim.plain import Result
 from forecache.sim.statistics import Estimate
@@ -85,6 +86,10 @@ class CheckAnswer(NodeAnswer):
     updated_for: str
     """Whose prediction was updated: the scenario, or the scenario with a cause."""
     updated: list[UpdatedPoint]
+    verdict: str
+    """On the point as it is predicted; see `Point`."""
+    unmet: list[Unmet]
+    """What does not hold there."""
     warnings: list[str]
     provenance: Provenance
 

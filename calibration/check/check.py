@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import named
-from forecache.models.advice.answers import ScenarioSource, load_cases
+from forecache.models.advice.answers import ScenarioSource, load_cases, point_of
 from forecache.models.advice.conditioning import MeasuredValue, updated
+from forecache.models.advice.limits import limits_of
 from forecache.models.advice.next_measurement import MEASURED_ERROR, next_measurement
 from forecache.models.advice.node_answers import summary_of
-from forecache.models.prediction.caveats import warnings_of
 from forecache.models.prediction.predict import Prediction, Progress, predict_cases
 from forecache.models.prediction.system import System
 from forecache.models.results.provenance import provenance
@@ -84,7 +84,9 @@ def check(
         measured = read_measured(files, case.scenario, info=info)
     with named(file):
         predictions = predict_cases(cases, seed=seed, progress=progress)
+        [limit] = limits_of([predictions[index]], seed=seed, search=False, following=False)
     prediction = predictions[index]
+    point = point_of(prediction, limit)
     rows = compared(prediction, measured, only)
     differs = differences(case.scenario, system, measured)
     holds = not differs and all(row.inside for row in rows)
@@ -116,9 +118,9 @@ def check(
         ),
         updated_for=updated_for,
         updated=points,
-        warnings=list(
-            dict.fromkeys([*_remarks(system, measured), *warnings_of(case.scenario, system)])
-        ),
+        verdict=point.verdict,
+        unmet=point.unmet,
+        warnings=list(dict.fromkeys([*_remarks(system, measured), *point.warnings])),
         provenance=provenance(seed=seed),
     )
 

@@ -28,6 +28,7 @@ from forecache.sim.errors import (
     InputError,
     NotKnownError,
     OutsideError,
+    UnfitError,
 )
 
 from ..markdown import table
@@ -96,6 +97,11 @@ EXIT_CODES = [
     (
         OutsideError.exit_code,
         "what was measured is outside the predicted interval, or is not what was predicted",
+    ),
+    (
+        UnfitError.exit_code,
+        "the answer was printed, and something that was asked for does not hold at a point of it: "
+        "the load, the objective, memory, a stop, CPUs or the network",
     ),
     (
         NotKnownError.exit_code,

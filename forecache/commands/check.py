@@ -9,7 +9,15 @@ from forecache.output import to_json
 from forecache.sim.errors import OutsideError
 
 from .completers import complete_tools
-from .options import json_option, progress_of, quiet_option, scenario_argument, seed_option, verb
+from .options import (
+    json_option,
+    progress_of,
+    quiet_option,
+    refuse_unmet,
+    scenario_argument,
+    seed_option,
+    verb,
+)
 
 _QUANTITIES = (
     *("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms"),
@@ -114,8 +122,8 @@ def check(
     it. A cause that no measured number shows counts half. Then come what to measure next and the
     prediction, updated with the measurement.
 
-    The exit code is 0 if every quantity is inside and the scenario's own engine and settings were
-    measured, and 6 if not.
+    The exit code is 6 if a quantity is outside, or another engine or setting was measured than the
+    scenario's; else 7 if what the scenario asks for does not hold by the prediction; else 0.
     """
     if not run and (tool is not None or write):
         raise click.UsageError("--tool and --write are for --run.")
@@ -155,6 +163,7 @@ def check(
             if text
         )
         raise OutsideError(f"{scenario}: found {found}.")
+    refuse_unmet(scenario, [each.sentence for each in answer.unmet])
 
 
 def _field(text: str) -> tuple[str, str]:

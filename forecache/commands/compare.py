@@ -11,6 +11,7 @@ from .options import (
     json_option,
     progress_of,
     quiet_option,
+    refuse_unmet,
     report_option,
     say_written,
     seed_option,
@@ -39,15 +40,24 @@ def compare(
     They may differ in anything: engine, version, host, settings, load. Both are simulated with the
     same random numbers, so that what they share cancels, and each difference has a 95% interval of
     its own. Where that contains zero, or the difference is under 1%, there is no clear difference.
-    A scenario that sweeps io_threads stands for the setting that `recommend` chooses.
+    A scenario that sweeps io_threads stands for the setting that `recommend` chooses. If something
+    that was asked for does not hold of one of the two, the exit code is 7.
     """
     with progress_of(quiet) as progress:
         result = verbs.compare(before, after, report=report, seed=seed, progress=progress)
     say_written(report)
+    from forecache.reports.text.points import unmet_phrases
+
     if as_json:
         click.echo(to_json(result))
-        return
-    from forecache.console import console
-    from forecache.reports.terminal.compare import print_comparison
+    else:
+        from forecache.console import console
+        from forecache.reports.terminal.compare import print_comparison
 
-    print_comparison(result, console())
+        print_comparison(result, console())
+    sides = ((before, result.first), (after, result.second))
+    unmet = {scenario: unmet_phrases([side.point]) for scenario, side in sides}
+    refuse_unmet(
+        " and ".join(str(scenario) for scenario, phrases in unmet.items() if phrases),
+        [phrase for phrases in unmet.values() for phrase in phrases],
+    )

@@ -7,7 +7,7 @@ import click
 from forecache import verbs
 from forecache.output import to_json
 
-from .options import json_option, no_progress_option, scenario_argument, verb
+from .options import json_option, no_progress_option, refuse_unmet, scenario_argument, verb
 
 
 @verb(
@@ -29,13 +29,16 @@ def memory(scenario: Path, as_json: bool) -> None:
     same mixture that fit.
 
     SCENARIO is of `kind: memory`, or a node's, whose keys and values are used. Nothing is started
-    or measured.
+    or measured. If the data do not fit, the exit code is 7.
     """
     result = verbs.memory(scenario)
     if as_json:
         click.echo(to_json(result))
-        return
-    from forecache.console import console
-    from forecache.reports.terminal.memory import print_memory
+    else:
+        from forecache.console import console
+        from forecache.reports.terminal.memory import print_memory
 
-    print_memory(result, console())
+        print_memory(result, console())
+    rooms = [point.room for point in result.points if point.room is not None]
+    shortfalls = [room.shortfall for room in rooms if room.shortfall is not None]
+    refuse_unmet(scenario, list(dict.fromkeys(shortfalls)))

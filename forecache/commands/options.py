@@ -1,6 +1,6 @@
 """What several verbs share: options, the example in the help, progress and printing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from forecache.progress import Progress, silent
+from forecache.sim.errors import UnfitError
 from forecache.verbs import DEFAULT_SEED
 
 from .completers import complete_engines, complete_hosts, complete_servers
@@ -140,3 +141,22 @@ def progress_of(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield progress
     finally:
         progress.close()
+
+
+_MOST_TOLD = 2
+"""Things that don't hold in one message; the answer itself has all."""
+
+
+def refuse_unmet(scenario: object, phrases: Sequence[str]) -> None:
+    """End with the exit code that says so where something that was asked for does not hold.
+
+    Raises
+    ------
+    UnfitError
+        There are phrases.
+    """
+    if not phrases:
+        return
+    more = len(phrases) - _MOST_TOLD
+    told = [*phrases[:_MOST_TOLD], *([f"and {more} more"] if more > 0 else [])]
+    raise UnfitError(f"{scenario}: does not hold: {'; '.join(told)}.")

@@ -15,6 +15,7 @@ from .options import (
     json_option,
     progress_of,
     quiet_option,
+    refuse_unmet,
     report_option,
     say_written,
     scenario_argument,
@@ -61,7 +62,7 @@ def simulate(
 
     There is one result for every point of the sweep. Any field of SCENARIO may be
     `{sweep: [1, 2, 4]}`; if several are, every combination is simulated. Nothing is started or
-    measured.
+    measured. If something that was asked for does not hold at one of them, the exit code is 7.
 
     A SCENARIO of any `kind` but a node runs over time. Its result has facts, tables, and a line
     for every quantity with minimum, mean, maximum and a sparkline. With several points, the
@@ -85,6 +86,24 @@ def simulate(
         _print_simulated(result, report, as_json=as_json)
     if incomplete is not None:
         raise incomplete
+    _refuse_unmet(scenario, result)
+
+
+def _refuse_unmet(scenario: Path, result: Any) -> None:
+    """Raise `UnfitError` where something does not hold at a point that is answered.
+
+    Of settings that are only compared with one to run, that one counts.
+    """
+    from forecache.models.advice.node_answers import Explained, Recommended, Simulated
+    from forecache.reports.text.points import chosen_point, unmet_of_chosen, unmet_phrases
+
+    if isinstance(result, Recommended):
+        unmet = unmet_of_chosen(result.recommendation, chosen_point(result))
+        refuse_unmet(scenario, [each.sentence for each in unmet])
+    elif isinstance(result, Explained) and result.shown.recommended:
+        refuse_unmet(scenario, unmet_phrases([result.points[result.shown.point]]))
+    elif isinstance(result, Simulated | Explained):
+        refuse_unmet(scenario, unmet_phrases(result.points))
 
 
 def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None:
@@ -142,7 +161,8 @@ def recommend(
     Its thread plan says which CPUs threads, interrupts, saving children and everything else on the
     host get, and what each piece gains over leaving it to the kernel.
     If no setting meets the scenario's `slo`, or the data do not fit into the host's memory, the
-    answer describes the setting that comes closest, and the exit code is 3.
+    answer describes the setting that comes closest, and the exit code is 3. If something else does
+    not hold of the setting to run, the exit code is 7.
 
     Where `host`, `engine` or `engine_version` is a list, `{sweep: [...]}`, the answer is the
     cheapest node of them that meets the `slo`, as `forecache plan` tells it, and why not another.
@@ -162,6 +182,7 @@ def recommend(
         raise
     say_written(emit, report)
     _print_recommendation(result, as_json=as_json)
+    _refuse_unmet(scenario, result)
 
 
 def _print_recommendation(result: Any, *, as_json: bool) -> None:
@@ -230,7 +251,9 @@ def explain(
 
     Of a sweep of io_threads, this describes the recommended setting, or the one that comes closest
     to an `slo` that none meets; of any other sweep, the first point. Every other point gets one
-    line. --json adds every number behind the answer with its range and origin.
+    line. --json adds every number behind the answer with its range and origin. If something that
+    was asked for does not hold of the recommended setting or, where none is, at any point, the exit
+    code is 7.
 
     --sensitivity adds which inputs move the throughput (p99 under a given rate), and what to
     measure next then follows from these simulations. Fields that SCENARIO sweeps are varied over
@@ -256,7 +279,12 @@ def explain(
         _draw_sensitivity(answer, figure)
     if as_json:
         click.echo(to_json(answer))
-        return
+    else:
+        _print_explained(answer)
+    _refuse_unmet(scenario, answer)
+
+
+def _print_explained(answer: Any) -> None:
     from forecache.console import console
     from forecache.reports.terminal.answers import print_measurements, print_subtitle
     from forecache.reports.terminal.console import print_warnings

@@ -1,6 +1,7 @@
 """`sweep`: any number of points, with answers in files."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,6 +13,7 @@ from .options import (
     json_option,
     progress_of,
     quiet_option,
+    refuse_unmet,
     scenario_argument,
     seed_option,
     seeds_option,
@@ -78,6 +80,9 @@ def sweep(
     more memory than a few. There is a row for each point, with its number, the swept fields and
     the answer, units in the names of columns; of what runs over time a row for each fact.
 
+    If something that was asked for does not hold at a point of a node, the exit code is 7; the
+    columns `verdict` and `unmet` say where and what.
+
     Interrupted or killed at any time, the same command goes on and ends with the same files. A
     folder of another scenario, seed or version of forecache is refused.
     """
@@ -98,7 +103,14 @@ def sweep(
         )
     if as_json:
         click.echo(to_json(result))
-        return
+    else:
+        _print_swept(result, out)
+    if result.unmet:
+        count = f"{result.unmet:,} of {result.points:,} points (columns verdict and unmet)"
+        refuse_unmet(scenario, [count])
+
+
+def _print_swept(result: Any, out: Path) -> None:
     from forecache.sim.effort import duration_words
 
     files = f"{result.files:,} file{'s' if result.files != 1 else ''}"

@@ -309,7 +309,8 @@ def check(
         `differs`, the conditions that are not the scenario's; `causes`, the likeliest first
         (`station`, `what`, `evidence`, `explains`, what is `predicted` with it, `next_step`);
         `ruled_out`; `measure_next`; `updated`, each point of the scenario once the measurement is
-        known, and `updated_for`; `warnings` and `provenance`.
+        known, and `updated_for`; `verdict` and `unmet` of the predicted point; `warnings` and
+        `provenance`.
 
     Raises
     ------

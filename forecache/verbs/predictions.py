@@ -64,10 +64,10 @@ def simulate(
         point has `given` (the swept fields), `throughput_rps` and `mean_ms` to `p999_ms` (each
         `value`, `low` and `high`, of a 95% interval), `p99_with_pauses_ms` and
         `p999_with_pauses_ms` (with the host's long pauses), utilisations from 0 to 1, `bottleneck`,
-        `next_bottleneck`, `verdict`, `warnings`, `stages` (where the server's CPU time goes) and
-        `uncertainty` (relative half widths of the interval's parts). Of a scenario that runs over
-        time (`kind` other than node) `kind`, `scenario`, `seeds`, `points` (each with `series`,
-        `marks`, `facts` and `tables`) and `provenance`.
+        `next_bottleneck`, `verdict`, `unmet` (what does not hold), `warnings`, `stages` (where the
+        server's CPU time goes) and `uncertainty` (relative half widths of the interval's parts). Of
+        a scenario that runs over time (`kind` other than node) `kind`, `scenario`, `seeds`,
+        `points` (each with `series`, `marks`, `facts` and `tables`) and `provenance`.
 
     Raises
     ------
@@ -142,7 +142,8 @@ def sweep(
     -------
     SweptPoints
         `folder`, `kind`, `points`, how many were `found` there and `answered` now, `files`,
-        `batch`, `columns` (each `name` and `type`), `seconds` and `provenance`. The rows are in the
+        `batch`, `columns` (each `name` and `type`), `unmet` (at how many points of a node something
+        does not hold), `seconds` and `provenance`. The rows are in the
         files: one for each point with `point` (its number), the swept fields and the answer; of
         what runs over time one for each fact.
 

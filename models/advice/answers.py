@@ -15,7 +15,7 @@ from forecache.sim.statistics import Estimate
 from forecache.sim.words import chance
 
 from ..breakdown.explain import cpu_time_of
-from ..prediction.caveats import warnings_of
+from ..prediction.caveats import not_covered
 from ..prediction.pauses import latency_with_pauses_ms
 from ..prediction.predict import SERVER_CPU, Prediction, Progress, predict_cases
 from ..prediction.system import System
@@ -43,6 +43,7 @@ from .objective import probability
 from .recommend import recommendation_of
 from .sensitivity.results import Sensitivity
 from .thread_plan.plan import thread_plan
+from .verdict import remarks_of, unmet_of, verdict
 
 
 def point_of(prediction: Prediction, limit: Limit) -> Point:
@@ -54,6 +55,9 @@ def point_of(prediction: Prediction, limit: Limit) -> Point:
         How far its setting goes, whatever is asked of it.
     """
     utilisation = prediction.utilisation
+    standing = standing_of(prediction, limit)
+    sure = probability(prediction, capacity_rps=limit.capacity_rps)
+    unmet = unmet_of(prediction, probability=sure)
     point = Point(
         given=prediction.case.given,
         throughput_rps=prediction.interval("throughput_rps"),
@@ -68,17 +72,25 @@ def point_of(prediction: Prediction, limit: Limit) -> Point:
         load_generator_utilisation=utilisation["load generator"],
         network_utilisation=utilisation["network"],
         network_limits=prediction.network_limits,
+        network_gbit_per_s=prediction.network_gbit_per_s,
         interrupt_utilisation=utilisation["interrupts"],
         core_utilisation=utilisation["cores"],
         quota_utilisation=utilisation["CPU quota"],
         throttled_periods=prediction.throttled_periods,
-        network_gbit_per_s=prediction.network_gbit_per_s,
         memory_bandwidth=prediction.memory_bandwidth,
         **_cpu_time(prediction),
         active_threads=prediction.active_threads,
-        **vars(standing_of(prediction, limit)),
-        objective_probability=probability(prediction, capacity_rps=limit.capacity_rps),
-        warnings=warnings_of(prediction.case.scenario, prediction.system),
+        bottleneck=standing.bottleneck,
+        next_bottleneck=standing.next_bottleneck,
+        verdict=verdict(standing.verdict, unmet),
+        unmet=unmet,
+        limit_rps=standing.limit_rps,
+        headroom_rps=standing.headroom_rps,
+        objective_probability=sure,
+        warnings=[
+            *not_covered(prediction.case.scenario, prediction.system),
+            *remarks_of(prediction, standing.bottleneck),
+        ],
         uncertainty=prediction.parts("throughput_rps"),
         p99_with_pauses_ms=latency_with_pauses_ms(prediction, 0.99),
         p999_with_pauses_ms=latency_with_pauses_ms(prediction, 0.999),

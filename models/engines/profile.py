@@ -220,9 +220,9 @@ class EngineProfile(_Record):
     prefetch_batch: int = Field(ge=0, le=128)
     events_per_io_thread: int = Field(ge=0)
     job_capacity: int = Field(ge=2)
-    hand_over_group: int | None = Field(default=16, ge=1)
+    hand_over_group: int = Field(default=16, ge=0)
     """Threads that own their clients: after how many clients a thread hands over before its turn
-    ends (IO_THREAD_MAX_PENDING_CLIENTS); None where it hands over once a turn, however many."""
+    ends (IO_THREAD_MAX_PENDING_CLIENTS); 0: it hands over once a turn, however many."""
     commands_per_event: int | None = Field(default=None, ge=1)
     """How many commands of one client a thread executes before it turns to others (-R of
     Memcached); None: all that were read."""

@@ -60,6 +60,8 @@ class Room(Result):
     limit: MemoryLimit
     used_bytes: float
     needed_bytes: float
+    child_bytes: float = 0.0
+    """Of what is needed, what a saving child adds: page tables, and pages that are copied."""
 
     @property
     def fits(self) -> bool:
@@ -76,7 +78,8 @@ class Room(Result):
             return None
         needs = f"{gib(self.needed_bytes)} GiB"
         if self.limit.of == "resident":
-            needs += f" ({gib(self.used_bytes)} of used memory)"
+            child = f", {gib(self.child_bytes)} for a saving child" if self.child_bytes else ""
+            needs += f" ({gib(self.used_bytes)} of used memory{child})"
         return f"{self.limit.words}, which needs {needs}: the data do not fit"
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,9 +149,9 @@ def room(
     process_bytes
         What is resident beside used memory (`baseline.process_bytes`).
     """
-    needed = used_bytes
-    if limit.of == "resident":
-        needed = resident(
-            used_bytes, fragmentation=fragmentation, process_bytes=process_bytes, forking=forking
-        ).most
-    return Room(limit, used_bytes, needed)
+    if limit.of == "used":
+        return Room(limit, used_bytes, used_bytes)
+    held = resident(
+        used_bytes, fragmentation=fragmentation, process_bytes=process_bytes, forking=forking
+    )
+    return Room(limit, used_bytes, held.most, held.most - held.resident)

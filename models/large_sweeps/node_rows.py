@@ -36,6 +36,7 @@ def node_columns(asked: SweepOptions) -> list[RowColumn]:
         RowColumn("active_threads", INTEGER, lambda point: int(point.active_threads)),
         text("bottleneck"),
         text("verdict"),
+        text("unmet", lambda point: "; ".join(each.sentence for each in point.unmet) or None),
     ]
     if not asked.nominal:
         columns += [

@@ -26,6 +26,7 @@ from forecache.sim.processes import usable_cores, workers
 from ..advice.cases import ScenarioSource, name_of
 from ..over_time.runs import check_seeds
 from ..prediction.predict import Progress
+from ..results.consistency import DOES_NOT_HOLD
 from ..results.displayed import Displayed
 from ..results.provenance import Provenance, provenance
 from ..scenario.kinds import KINDS, NODE, check_kind
@@ -75,6 +76,8 @@ class SweptPoints(Displayed):
     batch: int
     """Points of a file; the last may have fewer."""
     columns: list[SweptColumn]
+    unmet: int | None
+    """Points of a node at which something that was asked for does not hold; None of other kinds."""
     seconds: float
     provenance: Provenance
 
@@ -193,15 +196,15 @@ def sweep(
                 f"workers were killed again and again, most likely because memory ran out; "
                 f"{written:,} of {points.points:,} points are in {folder}: the same command goes "
                 "on from there, with fewer at a time (--jobs) where memory is short.",
-                result=_result(run, folder, found, told),
+                result=_result(run, kept, found, told),
             ) from None
-    return _result(run, folder, found, told)
+        return _result(run, kept, found, told)
 
 
-def _result(run: BatchedSweep, folder: Path, found: int, told: _Told) -> SweptPoints:
+def _result(run: BatchedSweep, kept: SweepFolder, found: int, told: _Told) -> SweptPoints:
     """What was written, `found` of it before."""
     return SweptPoints(
-        folder=str(folder),
+        folder=str(kept.folder),
         kind=run.work.kind,
         points=run.sweep.points,
         found=found,
@@ -209,6 +212,7 @@ def _result(run: BatchedSweep, folder: Path, found: int, told: _Told) -> SweptPo
         files=told.files,
         batch=run.batch,
         columns=[SweptColumn(name, type_) for name, type_ in run.schema],
+        unmet=kept.count("verdict", DOES_NOT_HOLD) if run.work.kind == NODE else None,
         seconds=told.seconds,
         provenance=provenance(seed=run.work.asked.seed),
     )

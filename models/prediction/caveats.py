@@ -1,4 +1,4 @@
-"""Warnings about a prediction: data that don't fit, and what the model doesn't cover."""
+"""Warnings about a prediction: what the model doesn't cover."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from forecache.sim.words import any_of
 
 from ..engines.commands import command_kinds
 from ..engines.profile import EngineProfile
-from ..footprint.node import node_room
 from ..node.setup import DRAWS as NODE_DRAWS
 from ..scenario.schema import Scenario
 from ..step_times.sharing import sharing
 from ..step_times.tls import only_the_main_thread
 from .system import System
 
-
-def warnings_of(scenario: Scenario, system: System) -> list[str]:
-    """Data that don't fit, and why a prediction may be off."""
-    shortfall = node_room(scenario, system.engine, system.host).shortfall
-    return [*([] if shortfall is None else [shortfall]), *not_covered(scenario, system)]
+SELDOM_S = 60.0
+"""Of what comes less often than this, a run contains few."""
 
 
 def server_threads(scenario: Scenario, engine: EngineProfile) -> int:
@@ -50,6 +46,11 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
     siblings = _siblings(scenario, system)
     warnings += [] if siblings is None else [siblings]
     server = server_threads(scenario, engine)
+    if server > cores:
+        warnings.append(
+            f"{server} threads of {engine.id} on {cores} CPU{'s' * (cores != 1)}: threads may have "
+            f"to wait for one (the engine allows {engine.max_io_threads}, wherever it runs)"
+        )
     if scenario.main_thread_pinned and policy.threads_alike:
         warnings.append(
             f"no thread of {engine.id} is the main thread: main_thread_pinned has no effect"
@@ -77,7 +78,7 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
         )
     workload = scenario.workload
     slow = workload.slow_command
-    if slow is not None and slow.every_s is not None and slow.every_s > 60.0:
+    if slow is not None and slow.every_s is not None and slow.every_s > SELDOM_S:
         warnings.append(
             "slow commands come less than once a minute: a run contains few of them, so the tail "
             "is uncertain"

@@ -21,7 +21,8 @@ from .series import Run
 
 LATENCIES = ("p50_ms", "p90_ms", "p99_ms", "p999_ms")
 ESTIMATES = ("throughput_rps", "mean_ms", *LATENCIES)
-VERDICTS = ("STABLE", "SATURATED", "OVERLOADED")
+DOES_NOT_HOLD = ("UNFIT", "OVERLOADED")
+VERDICTS = ("STABLE", "SATURATED", *DOES_NOT_HOLD)
 
 _SHARES = (
     *("main_thread_utilisation", "load_generator_utilisation", "network_utilisation"),
@@ -118,6 +119,14 @@ def _check_verdict(checked: Checked, point: Point, values: Mapping[str, float | 
     growth_rps = point.backlog_growth_rps.value if point.backlog_growth_rps else 0.0
     if verdict != "OVERLOADED" and growth_rps > 0:
         checked.fail(f"verdict {verdict} while the backlog grows by {growth_rps:.6g}/s")
+    unmet = {each.what for each in point.unmet}
+    if (verdict in DOES_NOT_HOLD) != bool(unmet):
+        checked.fail(f"verdict {verdict} where {', '.join(sorted(unmet)) or 'nothing'} is unmet")
+    if (verdict == "OVERLOADED") != ("load" in unmet):
+        checked.fail(f"verdict {verdict}, and the load is {'un' * ('load' in unmet)}met")
+    for each in point.unmet:
+        if each.needed < each.available:
+            checked.fail(f"{each.what} is unmet: {each.needed:.6g} of {each.available:.6g}")
     told = [name for name in LATENCIES if values[name] is not None]
     if verdict == "OVERLOADED" and told:
         checked.fail(f"OVERLOADED, which has no stationary latency, with {told[0]}")

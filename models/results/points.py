@@ -48,6 +48,25 @@ class Stage(Result):
 
 
 @dataclass(frozen=True)
+class Unmet(Result):
+    """Something that does not hold at a point: how much is needed of it, and how much there is."""
+
+    what: str
+    """`load`, `memory`, `stop`, `CPUs`, `network` or `objective`."""
+    needed: float
+    """The rate that arrives; memory, CPUs and bandwidth that are needed; how long a stop lasts; the
+    probability that was asked of meeting the objective."""
+    available: float
+    """The rate that is served; memory, CPUs and bandwidth that are there; the longest stop that
+    clients bear; the probability of meeting the objective."""
+    unit: str
+    sentence: str
+    """The same in words."""
+    every_s: float | None = where_set()
+    """Of a stop, the mean time from one to the next."""
+
+
+@dataclass(frozen=True)
 class Uncertainty(Result):
     """Relative half widths of the four parts of an interval."""
 
@@ -88,6 +107,9 @@ class Point(Result):
     network_utilisation: float
     network_limits: dict[str, float]
     """How far each limit of the network is used."""
+    network_gbit_per_s: float | None
+    """The bandwidth that was simulated, of each direction: an instance's baseline, or its burst
+    where the scenario asks for that; None on one host."""
     interrupt_utilisation: float
     core_utilisation: float
     quota_utilisation: float
@@ -105,13 +127,13 @@ class Point(Result):
     active_threads: int
     """Threads that the engine uses, the main thread included."""
     bottleneck: str
-    """The station that limits, `clients`, or `none`."""
+    """The station that limits, `clients`, `turns` (threads wait for each other), or `none`."""
     next_bottleneck: NextBottleneck | None
-    network_gbit_per_s: float | None
-    """The bandwidth that was simulated, of each direction: an instance's baseline, or its burst
-    where the scenario asks for that; None on one host."""
     verdict: str
-    """STABLE, SATURATED (at least 95% of what the setting serves) or OVERLOADED."""
+    """STABLE, SATURATED (at least 95% of what the setting serves), OVERLOADED (the backlog grows)
+    or UNFIT (something else does not hold: memory, a stop, CPUs, network, objective)."""
+    unmet: list[Unmet]
+    """What does not hold; empty where all does."""
     limit_rps: float | None
     """The highest load that meets the objective, of this setting at any load."""
     headroom_rps: float | None
@@ -135,6 +157,11 @@ class Point(Result):
     def overloaded(self) -> bool:
         """Whether the offered load exceeds what the node can serve."""
         return self.verdict == "OVERLOADED"
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything holds that was asked for."""
+        return not self.unmet
 
     @property
     def threads_alike(self) -> bool:

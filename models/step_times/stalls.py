@@ -29,11 +29,14 @@ class Stall:
         Mean time from one to the next, or None where `share` is given.
     share
         Of the requests.
+    fork
+        Whether it is the fork of a snapshot, and no command of a client.
     """
 
     duration_ms: float
     every_s: float | None = None
     share: float | None = None
+    fork: bool = False
 
     def share_at(self, rate_rps: float, *, saturated: bool) -> float:
         """The share of requests it is.
@@ -64,7 +67,7 @@ def stalls_of(inputs: NodeInputs) -> list[Stall]:
     if kept is not None and kept.snapshot is not None:
         # The fork that begins a snapshot: nothing is served meanwhile.
         fork_ms = inputs.disk.fork_ms_per_gib * (inputs.resident_bytes / 2**30)
-        found.append(Stall(max(1e-3, fork_ms), every_s=kept.snapshot.every_s))
+        found.append(Stall(max(1e-3, fork_ms), every_s=kept.snapshot.every_s, fork=True))
     return found
 
 

@@ -29,7 +29,7 @@ from ..text.formats import (
     time_unit,
     time_with_bounds,
 )
-from ..text.points import overload_phrase
+from ..text.points import point_warnings
 from .answer import Answer, SideAnswer
 from .job import NAMES
 from .plots import SIDE_COLOURS, SIDE_MARKERS, BusyBar, Horizontal, PlottedCurve, busy, curves
@@ -249,6 +249,7 @@ def rows(answer: Answer) -> list[list[str]]:
         row("Throughput", [_rate(side) for side in sides], "throughput_rps"),
         row("Latency p50", [_time(side, "p50_ms") for side in sides], "p50_ms"),
         row("Latency p99", [_time(side, "p99_ms") for side in sides], "p99_ms"),
+        row("Verdict", [_verdict(side) for side in sides]),
         row("Limited by", [_limit(side) for side in sides]),
         row("Next limit", [_next_limit(side) for side in sides]),
         row("Memory", [_memory(side) for side in sides], "used_memory_bytes"),
@@ -300,9 +301,15 @@ def _estimated(side: SideAnswer, quantity: str, written: Callable[[float | None]
 def _limit(side: SideAnswer) -> str:
     if side.point is None:
         return WAITING
-    found = overload_phrase(side.point)
-    limit = "nothing yet" if side.point.bottleneck == "none" else side.point.bottleneck
-    return f"{limit}; {found}" if found else limit
+    return "nothing yet" if side.point.bottleneck == "none" else side.point.bottleneck
+
+
+def _verdict(side: SideAnswer) -> str:
+    """The verdict, and what does not hold: `unfit: memory, CPUs`."""
+    if side.point is None:
+        return WAITING
+    unmet = ", ".join(dict.fromkeys(each.what for each in side.point.unmet))
+    return f"{side.point.verdict.lower()}: {unmet}" if unmet else side.point.verdict.lower()
 
 
 def _next_limit(side: SideAnswer) -> str:
@@ -342,7 +349,8 @@ def warnings(answer: Answer) -> list[str]:
     found: list[str] = []
     for side in answer.sides:
         name = _side_name(answer, side)
-        texts = [side.about.room.shortfall or "", *(side.point.warnings if side.point else [])]
+        told = [] if side.point is None else point_warnings([side.point])
+        texts = [side.about.room.shortfall or "", *told]
         found += [f"{name}: {text}" if name else text for text in texts if text]
     return list(dict.fromkeys(found))
 

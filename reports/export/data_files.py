@@ -177,6 +177,7 @@ def point_row(point: Point) -> Row:
             row[name] = sum(value) / len(value) if value else None
         else:
             row[name] = value
+    row["unmet"] = "; ".join(each.sentence for each in point.unmet)
     row["warnings"] = "; ".join(point.warnings)
     return row
 

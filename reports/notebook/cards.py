@@ -19,6 +19,7 @@ from forecache.models.results.series import RunsOverTime
 
 from ..text.differences import HEADER, side_phrase
 from ..text.differences import rows as difference_rows
+from ..text.differences import warnings as difference_warnings
 from ..text.engines import engine_name
 from ..text.formats import (
     UNKNOWN,
@@ -97,10 +98,11 @@ def _point_rows(points: Sequence[Point]) -> tuple[list[str], list[list[str]]]:
             percent(point.main_thread_utilisation),
             mean_percent(point.io_thread_utilisation),
             short_limit(point),
+            point.verdict.lower(),
         ]
         for point in points
     ]
-    return [*header, "limit"], rows
+    return [*header, "limit", "verdict"], rows
 
 
 def _simulated(answer: Simulated) -> Card:
@@ -156,13 +158,12 @@ def _explained(answer: Explained) -> Card:
 
 
 def _compared(answer: NodeComparison) -> Card:
-    warnings = [*answer.first.point.warnings, *answer.second.point.warnings]
     return Card(
         "What the second gains or loses against the first",
         lines=[side_phrase(answer.first), side_phrase(answer.second)],
         header=HEADER,
         rows=difference_rows(answer),
-        warnings=list(dict.fromkeys(warnings)),
+        warnings=difference_warnings(answer),
     )
 
 

@@ -125,7 +125,6 @@ def explained_view(answer: Explained, question: Question) -> dict[str, Any]:
 def compared_view(answer: NodeComparison, question: Question) -> dict[str, Any]:
     """Return the template's context for what `compare` answers."""
     sides = (("before", answer.first), ("after", answer.second))
-    warnings = [text for _, side in sides for text in side.point.warnings]
     last = len(differences.HEADER) - 1
     columns = [(name, 0 < i < last) for i, name in enumerate(differences.HEADER)]
     drawer = Drawer()
@@ -133,7 +132,7 @@ def compared_view(answer: NodeComparison, question: Question) -> dict[str, Any]:
     return {
         "title": "What one scenario gains over another",
         "kind": "comparison",
-        "warnings": list(dict.fromkeys(warnings)),
+        "warnings": differences.warnings(answer),
         "parts": [
             _part(
                 "What changes",

@@ -45,7 +45,8 @@ def print_check(answer: CheckAnswer, console: Console) -> None:
     _print_list("Ruled out", answer.ruled_out, console)
     _print_list("Measure next", answer.measure_next, console)
     _print_updated(answer, console)
-    print_warnings(answer.warnings, console)
+    unmet = [f"{answer.verdict.lower()}: {each.sentence}" for each in answer.unmet]
+    print_warnings([*unmet, *answer.warnings], console)
 
 
 def _verdict(answer: CheckAnswer) -> str:

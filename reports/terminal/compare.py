@@ -5,7 +5,7 @@ from rich.text import Text
 
 from forecache.models.advice.compare import NodeComparison
 
-from ..text.differences import HEADER, LEGEND, rows, side_phrase
+from ..text.differences import HEADER, LEGEND, rows, side_phrase, warnings
 from .columns import Column, print_most_columns
 from .console import print_warnings
 
@@ -25,5 +25,4 @@ def print_comparison(answer: NodeComparison, console: Console) -> None:
     ]
     print_most_columns(columns, console, dispensable=_DISPENSABLE)
     console.print(Text(LEGEND, "dim"))
-    warnings = [*answer.first.point.warnings, *answer.second.point.warnings]
-    print_warnings(list(dict.fromkeys(warnings)), console)
+    print_warnings(warnings(answer), console)

@@ -16,6 +16,8 @@ from .formats import (
     rate_with_bounds,
     time_with_bounds,
 )
+from .points import point_warnings
+from .wording import limit_phrase
 
 _US_PER_MS = 1000.0
 
@@ -41,9 +43,15 @@ _LESS_IS_BETTER = frozenset(NAMES) - _RATES
 def side_phrase(side: Side) -> str:
     """`compare.yaml: redis-6.2 on c7g.4xlarge (…), io-threads 4; limited by …`."""
     threads = side.point.given.get("io_threads", side.scenario.get("io_threads", 1))
-    limit = side.point.bottleneck
-    limited = "not saturated" if limit == "none" else f"limited by the {limit}"
-    return f"{side.name}: {side.engine.id} on {side.host.title}, io-threads {threads}; {limited}"
+    about = f"{side.engine.id} on {side.host.title}, io-threads {threads}"
+    verdict = "" if side.point.holds else f"; {side.point.verdict.lower()}"
+    return f"{side.name}: {about}; {limit_phrase(side.point)}{verdict}"
+
+
+def warnings(answer: NodeComparison) -> list[str]:
+    """What does not hold on either side, and the warnings of both, each once."""
+    sides = (answer.first, answer.second)
+    return list(dict.fromkeys(text for side in sides for text in point_warnings([side.point])))
 
 
 def rows(answer: NodeComparison) -> list[tuple[str, ...]]:

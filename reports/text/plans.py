@@ -27,6 +27,7 @@ from .formats import (
     rate,
     time_with_bounds,
 )
+from .wording import limited_by
 
 _YEAR = 12.0
 
@@ -122,7 +123,7 @@ def plan_facts(answer: PlanAnswer) -> list[tuple[str, str]]:
         ("Load of a node", _load_phrase(best)),
         ("Memory of a node", _memory_phrase(best)),
         ("Why so many", f"{best.why}"),
-        ("In saturation", f"limited by the {best.bottleneck}"),
+        ("In saturation", limited_by(best.bottleneck)),
         ("Price", f"{usd(best.usd_per_node_month)} a node, {best.price_note}"),
     ]
     return [(name, text) for name, text in facts if text]

@@ -1,13 +1,14 @@
 """What terminal, page and figures say of the points of a node."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from forecache.models.advice.node_answers import NodeAnswer, Recommended, Simulated, StudyTarget
 from forecache.models.advice.recommend import Recommendation
-from forecache.models.results.points import Point
+from forecache.models.results.points import Point, Unmet
 
 from .engines import engine_name
-from .formats import UNKNOWN, percent, plain, rate
+from .formats import UNKNOWN, percent, plain
 from .settings import setting_name, setting_text, value_text, varying_keys
 
 SETTING = "io_threads"
@@ -46,18 +47,6 @@ def is_outside(point: Point) -> bool:
     return any(word in text.lower() for text in point.warnings for word in _OUTSIDE_WORDS)
 
 
-def overload_phrase(point: Point) -> str:
-    """Say what an overloaded point completes and how fast its backlog grows; else nothing."""
-    growth = point.backlog_growth_rps
-    if growth is None:
-        return ""
-    completes_rps = point.throughput_rps.value
-    return (
-        f"overloaded: completes {rate(completes_rps)} of {rate(completes_rps + growth.value)}; "
-        f"the backlog grows by {rate(growth.value)}, so latency has no steady value"
-    )
-
-
 def mean_percent(shares: Sequence[float]) -> str:
     """Format the mean of some shares, as unknown where there are none."""
     return percent(sum(shares) / len(shares)) if shares else UNKNOWN
@@ -76,28 +65,60 @@ def threads_alike(points: Sequence[Point]) -> bool:
 def target_warnings(target: Recommended) -> list[str]:
     """Collect the warnings of a target, of its points and load curve, each once.
 
-    That a point is overloaded is one of them; that a load curve goes beyond capacity is not.
+    That a point is overloaded is one of them; that a load curve goes beyond capacity is not, nor
+    what else does not hold of settings that are not recommended.
     """
+    chosen = target.recommendation.chosen
+    points = []
+    for point in target.points:
+        told = [each for each in point.unmet if each.what in ("load", "memory")]
+        if point.given == chosen:
+            told = unmet_of_chosen(target.recommendation, point)
+            told = [each for each in told if each.what != "objective"]
+        points.append(replace(point, unmet=told))
     if not isinstance(target, StudyTarget):
-        return point_warnings(target.points)
-    of_points = point_warnings(target.points, known=target.warnings)
-    told = {text for point in target.points for text in point.warnings}
+        return point_warnings(points)
+    of_points = point_warnings(points, known=target.warnings)
+    known = {text for point in target.points for text in point.warnings}
     of_curve = (text for point in target.load_curve for text in point.warnings)
-    further = [text for text in of_curve if text not in told]
+    further = [text for text in of_curve if text not in known]
     return list(dict.fromkeys([*target.warnings, *of_points, *further]))
 
 
+def unmet_of_chosen(recommendation: Recommendation, point: Point) -> list[Unmet]:
+    """What does not hold of the setting to run, with its thread plan.
+
+    A saving child that has CPUs of its own there takes none of the server's.
+    """
+    plan = recommendation.thread_plan
+    apart = plan is not None and any(line.startswith("bgsave") for line in plan.conf)
+    return [each for each in point.unmet if not (apart and each.what == "CPUs")]
+
+
 def point_warnings(points: Sequence[Point], *, known: Sequence[str] = ()) -> list[str]:
-    """Collect the warnings of points, but those known, with where they hold unless it is at all."""
+    """Collect what does not hold at points and their warnings, but those known, each once.
+
+    With where they hold, unless it is everywhere.
+    """
+    told = ([*(each.sentence for each in point.unmet), *point.warnings] for point in points)
+    return _with_places(points, [[text for text in each if text not in known] for each in told])
+
+
+def unmet_phrases(points: Sequence[Point]) -> list[str]:
+    """Say what does not hold, and at which points."""
+    return _with_places(points, [[each.sentence for each in point.unmet] for point in points])
+
+
+def _with_places(points: Sequence[Point], told: Sequence[Sequence[str]]) -> list[str]:
+    """Each sentence once, with the points that it is told of unless these are all."""
     where: dict[str, list[int]] = {}
-    for index, point in enumerate(points):
-        for warning in dict.fromkeys([*point.warnings, overload_phrase(point)]):
-            if warning and warning not in known:
-                where.setdefault(warning, []).append(index)
+    for index, sentences in enumerate(told):
+        for sentence in dict.fromkeys(sentences):
+            where.setdefault(sentence, []).append(index)
     found = []
-    for warning, places in where.items():
+    for sentence, places in where.items():
         at = _places(points, places)
-        found.append(f"{at}: {warning}" if at else warning)
+        found.append(f"{at}: {sentence}" if at else sentence)
     return found
 
 

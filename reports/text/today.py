@@ -8,6 +8,7 @@ from forecache.models.plan.bill.today import KnownField
 from forecache.models.plan.results import Ceiling, FromInfo
 
 from .formats import byte_size, count, milliseconds, percent, rate
+from .wording import limited_by
 
 _MOST_NODES = 6
 _MOST_COMMANDS = 12
@@ -105,10 +106,10 @@ def ceiling_phrase(ceiling: Ceiling) -> str:
         f"{name[:-3]} at most {bound:g} ms" for name, bound in ceiling.objective.items()
     )
     if rps.value <= 0:
-        return f"A node meets {asked} at no load; in saturation limited by the {ceiling.bottleneck}"
+        return f"A node meets {asked} at no load; in saturation {limited_by(ceiling.bottleneck)}"
     return (
         f"A node meets {asked} up to {rate(rps.value)} ({rate(rps.low)} to {rate(rps.high)}); "
-        f"in saturation limited by the {ceiling.bottleneck}"
+        f"in saturation {limited_by(ceiling.bottleneck)}"
     )
 
 

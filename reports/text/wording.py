@@ -20,21 +20,18 @@ from .formats import (
     rate_unit,
     time_with_bounds,
 )
+from .points import unmet_of_chosen
 from .settings import setting_text
 
 # A measurement that takes less than this share off an interval is not worth the time.
 _LEAST_NARROWING = 0.05
 
 _LIMITS = {
-    "main thread": "limited by the main thread",
-    "I/O threads": "limited by the I/O threads",
-    "worker threads": "limited by the worker threads",
     "load generator": "limited by the load generator, not the server",
-    "network": "limited by the network",
     "interrupts": "limited by the interrupt cores",
     "cores": "limited by the cores, which the threads share",
-    "CPU quota": "limited by the CPU quota",
     "clients": "limited by the number of clients",
+    "turns": "limited by threads that take turns",
     "none": "nothing is saturated",
 }
 
@@ -54,8 +51,12 @@ def depth_phrase(depth: object) -> str:
 
 def limit_phrase(place: Point | Recommendation) -> str:
     """Say what limits a point or recommendation: `limited by the main thread`."""
-    name = place.bottleneck
-    return _LIMITS.get(name, f"limited by {name}") + _of_the_network(place)
+    return limited_by(place.bottleneck) + _of_the_network(place)
+
+
+def limited_by(bottleneck: str) -> str:
+    """Say what limits: `limited by the main thread`."""
+    return _LIMITS.get(bottleneck, f"limited by the {bottleneck}")
 
 
 def limit_name(place: Point | Recommendation) -> str:
@@ -64,6 +65,8 @@ def limit_name(place: Point | Recommendation) -> str:
         return "nothing, no station is saturated"
     if place.bottleneck == "clients":
         return "the number of clients: each waits for its replies"
+    if place.bottleneck == "turns":
+        return "threads that take turns: each waits while another works"
     return place.bottleneck + _of_the_network(place)
 
 
@@ -247,6 +250,7 @@ def key_facts(recommendation: Recommendation, point: Point) -> list[tuple[str, s
         ("Latency p50", time_with_bounds(p50) if p50 else ""),
         ("Latency p99", time_with_bounds(p99) if p99 else ""),
         ("With pauses", _pauses_phrase(point)),
+        ("Verdict", _unmet_phrase(recommendation, point)),
         ("Objective", slo_phrase(recommendation)),
         ("The objective", _held_phrase(recommendation, point)),
         ("Limited by", limit_name(recommendation)),
@@ -258,6 +262,13 @@ def key_facts(recommendation: Recommendation, point: Point) -> list[tuple[str, s
         ("Wide intervals", "see “To tighten this estimate”" if tighter and wide else ""),
     ]
     return [(label, text) for label, text in facts if text]
+
+
+def _unmet_phrase(recommendation: Recommendation, point: Point) -> str:
+    """What does not hold besides the objective, `unfit: stop, CPUs`; empty where all does."""
+    found = unmet_of_chosen(recommendation, point)
+    names = [each.what for each in found if each.what != "objective"]
+    return f"{point.verdict.lower()}: {', '.join(dict.fromkeys(names))}" if names else ""
 
 
 def _pauses_phrase(point: Point) -> str:

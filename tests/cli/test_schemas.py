@@ -89,7 +89,7 @@ def test_the_pages_are_what_the_types_say(checkout: Path) -> None:
     ("verb", "text", "code"),
     [
         ("simulate", NODE, 0),
-        ("simulate", OPEN, 0),
+        ("simulate", OPEN, 7),
         ("recommend", NODE, 0),
         ("recommend", NODE.replace("2.0", "0.000_1"), 3),
         ("explain", NODE.replace("{sweep: [1, 2]}", "2"), 0),

@@ -11,9 +11,10 @@ import pytest
 from forecache.models.cost.answer import check_cost
 from forecache.models.footprint.answers import check_memory
 from forecache.models.results.consistency import check_point, check_run
+from forecache.models.results.points import Unmet
 from forecache.models.results.series import Fact, Run, Series
 from forecache.sim.statistics import Estimate
-from tests.made_points import about, made_point
+from tests.made_points import OVERLOAD, about, made_point
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,6 +34,13 @@ ROOT = Path(__file__).resolve().parents[2]
         ({"verdict": "BUSY"}, "found verdict 'BUSY'"),
         ({"backlog_growth_rps": about(100.0)}, "while the backlog grows by 100/s"),
         ({"verdict": "OVERLOADED", "backlog_growth_rps": about(9.0)}, "no stationary latency"),
+        ({"verdict": "UNFIT"}, "verdict UNFIT where nothing is unmet"),
+        ({"unmet": [OVERLOAD]}, "verdict STABLE where load is unmet"),
+        ({"verdict": "UNFIT", "unmet": [OVERLOAD]}, "and the load is unmet"),
+        (
+            {"verdict": "UNFIT", "unmet": [Unmet("memory", 3.0, 4.0, "GiB", "it fits")]},
+            "memory is unmet: 3 of 4",
+        ),
     ],
 )
 def test_a_point_that_contradicts_itself_is_a_fault(changes: dict[str, Any], told: str) -> None:

@@ -11,7 +11,7 @@ from forecache.hwprofiles.files import dump_yaml
 from forecache.models.advice.answers import load_cases
 from forecache.models.engines.generator import list_generators, load_generator
 from forecache.models.engines.profile import WORK_NAMES, list_engines, load_engine
-from forecache.models.prediction.caveats import warnings_of
+from forecache.models.prediction.caveats import not_covered
 from forecache.sim.errors import InputError
 from tests.models.made_profiles import unobserved
 
@@ -250,9 +250,9 @@ def test_a_prediction_says_that_work_was_reused(tmp_path: Path) -> None:
     path = written(tmp_path, {**profile_data(), "observed": OBSERVED, "reuse": REUSE})
     scenario = {"host": "graviton3-c7g.4xlarge", "engine": path, "workload": {"clients": 50}}
     [(case, system)] = load_cases(scenario)
-    assert any("that of valkey-8.0 is used" in w for w in warnings_of(case.scenario, system))
+    assert any("that of valkey-8.0 is used" in w for w in not_covered(case.scenario, system))
     [(case, system)] = load_cases({**scenario, "engine": "valkey-8.0"})
-    assert not any("was not measured" in w for w in warnings_of(case.scenario, system))
+    assert not any("was not measured" in w for w in not_covered(case.scenario, system))
 
 
 def _without_work(data: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from forecache.hwprofiles.assumed import ASSUMED_SOFTIRQ_NS
 from forecache.models.advice.answers import load_cases, thread_candidates
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
-from forecache.models.prediction.caveats import warnings_of
+from forecache.models.prediction.caveats import not_covered
 from forecache.models.prediction.node_setup import node_setup
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.prediction.simulation import times_of
@@ -56,7 +56,7 @@ def test_on_one_host_there_is_nothing_to_interrupt() -> None:
     inputs = SYSTEM.inputs(local)
     assert node_setup(inputs, warmup_ps=0, end_ps=1, seed=1, replication=0).interrupt_cores == 0
     assert times_of(inputs).send_ps == times_of(SYSTEM.inputs(scenario())).send_ps
-    assert any("irq_cores" in warning for warning in warnings_of(local, SYSTEM))
+    assert any("irq_cores" in warning for warning in not_covered(local, SYSTEM))
 
 
 def test_cores_set_apart_run_no_threads() -> None:

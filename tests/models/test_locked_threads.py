@@ -15,7 +15,7 @@ from forecache.models.breakdown.explain import cpu_time_of
 from forecache.models.breakdown.latency import latency_breakdown_of
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult, simulate_node
-from forecache.models.prediction.caveats import warnings_of
+from forecache.models.prediction.caveats import not_covered
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.scenario.workload import HotSetPopularity, Workload, Zipf
 from forecache.models.step_times.locks import (
@@ -221,7 +221,7 @@ def test_with_tls_every_thread_encrypts_for_its_own_connections() -> None:
             {**MEMCACHED, "io_threads": threads, "tls": tls} | {"workload": workload}
         )
         [prediction] = predict_cases([(case, system)], draws=0, replications=1, requests=4_000)
-        return prediction.mean("throughput_rps"), warnings_of(case.scenario, system)
+        return prediction.mean("throughput_rps"), not_covered(case.scenario, system)
 
     (one, _), (four, warnings), (plain, _) = served(1, True), served(4, True), served(4, False)
     assert four / one == pytest.approx(4, rel=0.1)
@@ -233,8 +233,8 @@ def test_unmeasured_work_is_reported() -> None:
     [(case, system)] = load_cases(MEMCACHED)
     assumed = replace(system, engine=system.engine.model_copy(update={"observed": None}))
     wanted = "not measured: all of it is assumed"
-    assert any(wanted in warning for warning in warnings_of(case.scenario, assumed))
-    assert not any(wanted in warning for warning in warnings_of(case.scenario, system))
+    assert any(wanted in warning for warning in not_covered(case.scenario, assumed))
+    assert not any(wanted in warning for warning in not_covered(case.scenario, system))
 
 
 def advised(engine: str, **fields: Any) -> tuple[Recommendation, list[str]]:

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
-from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.footprint.answers import memory
 from forecache.models.footprint.limits import (
@@ -24,8 +23,6 @@ from forecache.models.footprint.schema import Forking
 from forecache.models.layouts.slabs import bytes_of_keys, keys_that_fit
 from forecache.models.over_time.cluster.memory import MemoryWatch
 from forecache.models.over_time.cluster.nodes import NodeKind, Nodes
-from forecache.models.prediction.caveats import warnings_of
-from forecache.models.prediction.system import System
 from forecache.models.prices.table import load_prices
 from forecache.models.scenario.schema import Scenario
 
@@ -150,16 +147,6 @@ def test_memcached_keeps_whole_pages() -> None:
     assert keys_that_fit(needed + 2**20, key_bytes=16, sizes=sizes) == pytest.approx(1e6, rel=0.01)
     # Two chunks of half a page each.
     assert bytes_of_keys(10, key_bytes=16, sizes=[(700_000, 1.0)]) == 10 * 2**20
-
-
-def test_data_that_do_not_fit_are_the_first_warning() -> None:
-    data = described(workload={"keys": 13_400_000, "value_bytes": 1024})
-    system = System(
-        load_host("r7g.large"), load_engine("valkey"), load_generator("memtier-benchmark")
-    )
-    first = warnings_of(Scenario.model_validate(data), system)[0]
-    assert first == room_of(data).shortfall
-    assert "r7g.large leaves 14.4 of its 16.0 GiB to the server, which needs" in first
 
 
 def test_a_cluster_tells_when_its_data_no_longer_fit() -> None:

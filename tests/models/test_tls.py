@@ -10,7 +10,7 @@ from forecache.models.advice.benchmark import benchmark_command
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.node.simulate import NodeResult
-from forecache.models.prediction.caveats import warnings_of
+from forecache.models.prediction.caveats import not_covered
 from forecache.models.prediction.simulation import run, times_of
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario, TlsSettings
@@ -89,8 +89,8 @@ def test_with_tls_an_engine_that_does_not_thread_it_has_one_thread() -> None:
     own = system("8.1", tls="main_thread")
     assert own.inputs(scenario(4, tls=True)).scenario.io_threads == 1
     assert own.inputs(scenario(4)).scenario.io_threads == 4
-    assert any("TLS" in line for line in warnings_of(scenario(4, tls=True), own))
-    assert not any("TLS" in line for line in warnings_of(scenario(1, tls=True), own))
+    assert any("TLS" in line for line in not_covered(scenario(4, tls=True), own))
+    assert not any("TLS" in line for line in not_covered(scenario(1, tls=True), own))
 
 
 def test_what_asking_the_library_costs_valkey_8_0() -> None:

@@ -1,6 +1,7 @@
 """`--report` of the verbs about a node: what page and paper say, and when they are written."""
 
 import hashlib
+import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from pypdf import PdfReader
+from rich.console import Console
 
 from forecache import cli
 from forecache.models.advice import answers
@@ -26,16 +28,22 @@ from forecache.models.advice.paired import PairedQuantity
 from forecache.models.breakdown.latency import LatencyBreakdown, Station
 from forecache.models.over_time import simulate_scenario
 from forecache.models.plan import one_node
+from forecache.models.results.points import Unmet
 from forecache.reports.export import pdf as pdf_module
+from forecache.reports.export.data_files import point_row
 from forecache.reports.export.write import write_report
 from forecache.reports.page.html import render_html
+from forecache.reports.terminal.points import print_points
+from forecache.reports.text.points import unmet_of_chosen
 from forecache.reports.text.repeat import AUTHORS, TITLE, Question, asked, path_sha256
+from forecache.reports.text.wording import key_facts
 from forecache.sim.errors import InfeasibleError
 from forecache.sim.installing import install_command
 from forecache.sim.statistics import Estimate
-from tests.made_points import PROVENANCE, made_point, made_sensitivity
+from tests.made_points import PROVENANCE, SHORT_OF_MEMORY, made_point, made_sensitivity
 from tests.reports.study_fixture import graviton_target, made_slo, recommendation
 from tests.reports.test_report_html import Page
+from tests.reports.test_thread_plan_text import PLAN
 
 FIELDS: dict[str, Any] = {
     name: getattr(graviton_target(), name) for name in ("scenario", "host", "engine", "provenance")
@@ -115,6 +123,44 @@ def test_page_and_paper_tell_the_answer_and_how_to_repeat_it(
         assert text in paper
     assert list(reader.attachments) == [name for name, _ in question.scenarios]
     assert "nan" not in re.findall(r"\w+", page.text)
+
+
+def test_every_rendering_shows_the_verdict_and_what_does_not_hold() -> None:
+    """On the page, in a notebook, in a data frame, in JSON and on a terminal."""
+    unfit = {"verdict": "UNFIT", "unmet": [SHORT_OF_MEMORY]}
+    answer = Simulated(**FIELDS, points=[made_point(1), made_point(4, **unfit)])
+    told = f"io-threads 4: {SHORT_OF_MEMORY.sentence}"
+    page = Page(render_html(answer, asked("simulate", {"host": "x"}, options={}))).text
+    notebook = answer._repr_html_()
+    out = io.StringIO()
+    print_points(answer.points, Console(file=out, width=80))
+    for text in (page, notebook, " ".join(out.getvalue().split())):
+        assert "unfit" in text
+        assert "stable" in text
+        assert told in text
+    frame = answer.to_frame(library="polars").to_dicts()
+    assert [row["verdict"] for row in frame] == ["STABLE", "UNFIT"]
+    assert [row["unmet"] for row in frame] == [None, SHORT_OF_MEMORY.sentence]
+    [first, second] = answer.to_dict()["points"]
+    assert first["unmet"] == []
+    assert second["unmet"][0]["needed"] == 18.9
+    row = point_row(answer.points[1])
+    assert (row["verdict"], row["unmet"]) == ("UNFIT", SHORT_OF_MEMORY.sentence)
+
+
+def test_a_recommendation_tells_what_does_not_hold_of_the_setting_to_run() -> None:
+    """A saving child with CPUs of its own in the thread plan needs none of the server's."""
+    cpus = Unmet("CPUs", 5.0, 4.0, "CPUs", "the saving child finds no CPU")
+    stop = Unmet("stop", 4.0, 1.0, "s", "the fork stops the server", 1800)
+    chosen = made_point(6, verdict="UNFIT", unmet=[cpus, stop])
+    advice = recommendation()
+    assert [each.what for each in unmet_of_chosen(advice, chosen)] == ["CPUs", "stop"]
+    facts = dict(key_facts(advice, chosen))
+    assert facts["Verdict"] == "unfit: CPUs, stop"
+    apart = replace(PLAN, conf=["server-cpulist 0-5", "bgsave-cpulist 6-7"])
+    planned = replace(advice, thread_plan=apart)
+    assert dict(key_facts(planned, chosen))["Verdict"] == "unfit: stop"
+    assert "Verdict" not in dict(key_facts(advice, made_point(6)))
 
 
 def _answering(monkeypatch: pytest.MonkeyPatch) -> None:

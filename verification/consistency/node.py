@@ -186,6 +186,8 @@ def _latency(held: Held, prediction: Prediction) -> None:
 def _verdict(held: Held, prediction: Prediction, point: Point) -> None:
     busiest = max(prediction.utilisation.values())
     verdict = point.verdict
+    if verdict == "UNFIT":  # for another reason than its queue, which is looked at here
+        verdict = "STABLE" if point.bottleneck == "none" else "SATURATED"
     numbers = f"{verdict}, bottleneck {point.bottleneck}, busiest station {busiest:.3f}"
     # At 95% of what it serves a server batches less than at all of it, or more; its threads may
     # then be busy for some four fifths of the time.
