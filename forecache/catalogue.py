@@ -151,6 +151,7 @@ def entry(name: str) -> dict[str, Any]:
     """
     from forecache.calibration.validate.dataset import list_datasets
     from forecache.hwprofiles import load_host
+    from forecache.hwprofiles.named_files import names_file
     from forecache.models.engines.generator import list_generators
     from forecache.models.engines.profile import list_engines
 
@@ -165,7 +166,7 @@ def entry(name: str) -> dict[str, Any]:
     datasets = {dataset.id: dataset for dataset in list_datasets()}
     if name in datasets:
         return _dataset_entry(datasets[name])
-    if not _is_file(name):
+    if not names_file(name):
         _check_host_name(name, others=[*engines, *generators, *datasets])
     host = load_host(name)
     return {
@@ -228,10 +229,6 @@ def _observed(engine: "EngineProfile") -> dict[str, str]:
         reuse = engine.reuse
         about["reuse"] = f"the work of {reuse.origin} for {reuse.to}: {reuse.reason}"
     return about
-
-
-def _is_file(name: str) -> bool:
-    return name.endswith((".yaml", ".yml")) or "/" in name
 
 
 def _check_host_name(name: str, *, others: Iterable[str]) -> None:

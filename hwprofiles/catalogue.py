@@ -17,6 +17,7 @@ from .instances import (
     list_instances,
 )
 from .learned import Learned, with_learned
+from .named_files import names_file, read_with_files
 from .parts import Topology
 from .quantity import Quantity, Source
 from .reuse import complete, reuses
@@ -49,12 +50,7 @@ def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
         network is not known, or the file is not a profile.
     """
     name = str(name_or_path)
-    if (
-        isinstance(name_or_path, Path)
-        or name.endswith((".yaml", ".yml"))
-        or "/" in name
-        or Path(name).is_file()
-    ):
+    if isinstance(name_or_path, Path) or names_file(name):
         return _from_file(name)
     if name in _host_ids():
         return _catalogue_host(name, fitted=fitted)
@@ -71,6 +67,11 @@ def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
                 f"valid is {instance.host_id}-{instance_name} or {instance_name}."
             )
         return _on_instance(instance, fitted=fitted)
+    if Path(name).is_file():
+        raise InputError(
+            f"host {name!r}: found a file of this name, but the path of a profile ends in .yaml or "
+            f"has a folder in it; valid is ./{name}."
+        )
     known = [*_host_ids(), *instances]
     if host_id is not None:
         known = [f"{row.host_id}-{row.name}" for row in instances.values()]
@@ -82,7 +83,7 @@ def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
 
 def _from_file(path: str) -> HostProfile:
     """The host of a profile, or the instance that a file describes on its host."""
-    data = read_yaml(path)
+    data = read_with_files(path)
     if "vcpus" not in data:
         return parse(HostProfile, _completed(data, file=path), file=path)
     own = parse(OwnInstance, data, file=path)

@@ -29,6 +29,7 @@ from forecache.calibration.observe.observe import observe
 from forecache.calibration.observe.spinning import refusal
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import dump_yaml, read_text, write_text_atomic
+from forecache.hwprofiles.named_files import NamedFiles, names_file
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.answers import (
     ScenarioSource,
@@ -41,6 +42,7 @@ from forecache.models.advice.answers import (
 )
 from forecache.models.advice.node_answers import StudyTarget
 from forecache.models.engines.profile import EngineProfile, load_engine
+from forecache.models.over_time.kept_runs import source_digest
 from forecache.models.prediction.system import System
 from forecache.models.results.provenance import provenance
 from forecache.models.scenario.schema import Scenario
@@ -50,10 +52,17 @@ from forecache.sim.errors import InputError
 from .page.html import render_html
 from .study_answer import STUDY, HostNumber, HostNumbers, Study, StudyProvenance
 from .study_duration import STEPS, expected_seconds, expected_words, others_cpus, rough
-from .study_inputs import ENGINE, HOST, THIS_HOST, scenarios_again
+from .study_inputs import ENGINE, HOST, THIS_HOST, scenario_name, scenarios_again
 from .text.accuracy import disagreements
 from .text.formats import sentence
-from .text.repeat import command_line, hashes_of, plain_mapping
+from .text.repeat import (
+    SOURCES,
+    command_line,
+    path_sha256,
+    plain_mapping,
+    scenario_text,
+    texts_sha256,
+)
 
 Progress = Callable[[str], None]
 
@@ -80,9 +89,9 @@ def study(
     scenario
         Path or content of a scenario; its host is the second target.
     out
-        Folder for report.html, study.json, host.yaml, engine.yaml, the observation bundle, and for
-        each target a scenario that predicts it again from these. It appears when everything is
-        there; an earlier study there is replaced.
+        Folder for report.html, study.json, host.yaml, engine.yaml, the observation bundle, for each
+        target a scenario that predicts it again from these, and copies of files that the scenario
+        names. It appears when everything is there; an earlier study there is replaced.
     engine
         Binary to observe; the embedded engine if left out.
     design
@@ -116,12 +125,16 @@ def study(
             _target(name, cases, seed=seed, sensitivity=sensitivity, progress=say)
             for name, cases in (
                 (THIS_HOST, _here(systems, host, profile)),
-                (systems[0][0].scenario.host or "scenario", _there(systems, profile)),
+                (_host_name(systems[0][0].scenario), _there(systems, profile)),
             )
         ]
-        again = scenarios_again(targets)
+        own = Path(_name(scenario)).name
+        files = NamedFiles(taken=[*inputs, own, STUDY, REPORT, *map(scenario_name, targets)])
+        texts = {own: scenario_text(scenario, files)}
+        again = scenarios_again(targets, files)
         for name, text in again.items():
             write_text_atomic(work / name, text)
+        files.write(work)
         measured = {name: read_text(work / name) for name in (HOST, ENGINE)}
         made = provenance(seed=seed)
         options = {"--engine": engine, "--design": design, "--seed": seed}
@@ -146,9 +159,12 @@ def study(
                 bundle="bundle/",
                 command=command_line("study", [_name(scenario)], options),
             ),
-            scenario=plain_mapping(scenario),
-            hashes=hashes_of(scenario, inputs),
-            inputs=_own_text(scenario) | measured | again,
+            scenario=files.collect(plain_mapping(scenario)),
+            hashes=texts_sha256(texts)
+            | files.hashes
+            | {name: path_sha256(path) for name, path in inputs.items()}
+            | {SOURCES: source_digest()},
+            inputs=texts | measured | again | files.texts,
         )
         write_text_atomic(work / STUDY, json.dumps(result.to_dict(), indent=1))
         write_text_atomic(work / REPORT, render_html(result))
@@ -243,11 +259,10 @@ def _name(scenario: ScenarioSource) -> str:
     return "scenario" if isinstance(scenario, Mapping) else str(scenario)
 
 
-def _own_text(scenario: ScenarioSource) -> dict[str, str]:
-    """The scenario's file as it is, remarks too: its hash is of these bytes."""
-    if isinstance(scenario, Mapping):
-        return {}
-    return {Path(scenario).name: read_text(scenario)}
+def _host_name(scenario: Scenario) -> str:
+    """What to call the scenario's host: its name, or that of its file."""
+    host = scenario.host or "scenario"
+    return Path(host).stem if names_file(host) else host
 
 
 def _here(

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
+from forecache.hwprofiles.named_files import names_file, read_with_files
 from forecache.hwprofiles.record import Record as _Record
 from forecache.models.engines.profile import load_engine
 from forecache.models.scenario.schema import Scenario
@@ -153,8 +154,8 @@ def read_dataset(name: str | Path) -> tuple[Dataset, str]:
         a unit.
     """
     text = str(name)
-    if text.endswith((".yaml", ".yml")) or "/" in text:
-        return parse(Dataset, read_yaml(name), file=name), text
+    if names_file(text):
+        return parse(Dataset, read_with_files(name), file=name), text
     files = shipped("forecache.calibration.validate", "datasets")
     if text not in files:
         raise InputError(

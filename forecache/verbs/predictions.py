@@ -381,10 +381,12 @@ def explore(
         When the scenario can't be read, is of another kind or sweeps another field; the port is
         taken; or a package of the extra `explore` is missing.
     """
+    from forecache.hwprofiles.named_files import with_absolute_paths
     from forecache.models.scenario.source import content_of
     from forecache.reports.explore.job import start_of
     from forecache.reports.explore.server import Explorer, serve
 
     file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
-    begins = start_of(content_of(scenario), file=file)
+    # The page saves it wherever the browser does.
+    begins = with_absolute_paths(start_of(content_of(scenario), file=file))
     serve(Explorer(begins, seed=seed), port=port, ready=ready or (lambda _address: None))

@@ -16,6 +16,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
+from forecache.hwprofiles.named_files import names_file
 from forecache.hwprofiles.quantity import Quantity, Source, ranges_of
 from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
@@ -155,7 +156,7 @@ def load_generator(name: str) -> GeneratorProfile:
     InputError
         No tool has that name, or the file is no profile of one.
     """
-    if name.endswith((".yaml", ".yml")) or "/" in name:
+    if names_file(name):
         return parse(GeneratorProfile, read_yaml(name), file=name)
     files = _shipped_files()
     key = name.replace("_", "-")

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_serializer, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
+from forecache.hwprofiles.named_files import names_file
 from forecache.hwprofiles.quantity import Quantity, Source, ranges_of
 from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
@@ -376,7 +377,7 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
         Nothing is known by that name, the file is no engine profile or one of another version, or
         its work was observed on another version and no reuse record says why that will do.
     """
-    if name.endswith((".yaml", ".yml")) or "/" in name:
+    if names_file(name):
         profile = _profile_of(read_yaml(name), file=name)
         # A profile observed on 8.1.1 may also be asked for as 8.1.
         asked = version is None or profile.version.startswith(version + ".")

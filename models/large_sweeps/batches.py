@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy
 
+from forecache.hwprofiles.named_files import files_named, seen_from
 from forecache.sim.errors import InputError
 from forecache.sim.plain import plain
 
-from ..over_time.kept_runs import files_named, source_digest
+from ..over_time.kept_runs import source_digest
 from ..scenario.sweeps import Sweep
 from .columns import INTEGER, Row, SweepOptions
 from .folder import cell_of, load_pyarrow, type_of
@@ -36,14 +39,27 @@ class PointBatch:
 
 
 class BatchedSweep:
-    """One sweep: its points, their columns, and how batches are cut into chunks."""
+    """One sweep: its points, their columns, and how batches are cut into chunks.
+
+    Its results go to `folder`, and what they depend on names files as they are seen from there.
+    """
 
     def __init__(
-        self, sweep: Sweep, kind: str, asked: SweepOptions, *, batch: int, threads: int
+        self,
+        sweep: Sweep,
+        kind: str,
+        asked: SweepOptions,
+        *,
+        batch: int,
+        threads: int,
+        folder: Path,
     ) -> None:
         self.sweep, self.batch, self.threads = sweep, batch, threads
+        self._folder = folder
         template = sweep.template
-        named_files = files_named([template.data, *map(_listed, sweep.values)])
+        self._fields = [_field_of(path) for path in template.paths]
+        lists = zip(self._fields, sweep.values, strict=True)
+        named_files = files_named([template.data, *({field: values} for field, values in lists)])
         self.files = {str(path): file_digest(path) for path in named_files}
         self.work = Work(kind, template, asked, source_digest(), self.files)
         self.pickled = pickle.dumps(self.work)
@@ -62,16 +78,17 @@ class BatchedSweep:
     @property
     def depends_on(self) -> dict[str, Any]:
         """All that the results depend on."""
-        digest = hashlib.sha256(_json(self.work.template.data))
-        for name, values in zip(self.work.template.names, self.sweep.values, strict=True):
+        template, folder = self.work.template, self._folder
+        digest = hashlib.sha256(_json(seen_from(template.data, folder)))
+        for place, name in enumerate(template.names):
             digest.update(f"\n{name}".encode())
-            for value in values:
-                digest.update(_json(value) + b",")
+            for value in self.sweep.values[place]:
+                digest.update(_json(self._written(place, value)) + b",")
         asked = self.work.asked
         return {
             "kind": self.work.kind,
             "scenario": digest.hexdigest(),
-            "files": self.files,
+            "files": {os.path.relpath(path, folder): each for path, each in self.files.items()},
             "sources": self.work.sources,
             "seed": asked.seed,
             "seeds": asked.seeds,
@@ -81,6 +98,12 @@ class BatchedSweep:
             "scipy": scipy.__version__,
             "machine": platform.machine(),
         }
+
+    def _written(self, place: int, value: Any) -> Any:
+        """A value of a swept field as the files have it: a path as it is seen from their folder."""
+        if isinstance(value, int | float):
+            return value
+        return seen_from(value, self._folder, field=self._fields[place])
 
     @property
     def batches(self) -> range:
@@ -111,7 +134,8 @@ class BatchedSweep:
         for place, chunk in enumerate(batch.chunks):
             answers = zip(chunk.combinations, batch.answers[place], strict=True)
             for point, (values, found) in enumerate(answers, start=chunk.first):
-                own = [point, *map(cell_of, values, self.types)]
+                written = [self._written(place, value) for place, value in enumerate(values)]
+                own = [point, *map(cell_of, written, self.types)]
                 rows += [[*own, *cells] for cells in found]
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(self.schema)
         arrays = [
@@ -121,9 +145,9 @@ class BatchedSweep:
         return pyarrow.table(arrays, names=[name for name, _ in self.schema])
 
 
-def _listed(values: Any) -> list[Any]:
-    """Values that may name files; numbers don't."""
-    return [] if isinstance(values, range) else list(values)
+def _field_of(path: tuple[Any, ...]) -> str:
+    """The name of a swept field, or of the list that it is in."""
+    return next((key for key in reversed(path) if isinstance(key, str)), "")
 
 
 def _json(data: Any) -> bytes:

@@ -9,7 +9,7 @@ which chunk or batch its point is in, or on the worker: the same points give the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import named
+from forecache.hwprofiles.named_files import seen_from
 from forecache.sim.effort import duration_words
 from forecache.sim.errors import IncompleteError, InputError
 from forecache.sim.executors import as_they_end
@@ -176,8 +177,8 @@ def sweep(
         count = jobs or usable_cores()
         if executor is not None:
             count = threads or getattr(executor, "_max_workers", None) or count
-        run = BatchedSweep(points, kind, asked, batch=size, threads=count)
-    kept = SweepFolder(folder, run.depends_on, _told_of(run, data))
+        run = BatchedSweep(points, kind, asked, batch=size, threads=count, folder=folder)
+    kept = SweepFolder(folder, run.depends_on, _told_of(run, folder))
     with kept.opened() as there:
         missing = [number for number in run.batches if number not in there]
         found = points.points - sum(len(run.points_of(number)) for number in missing)
@@ -237,14 +238,14 @@ def _batch_size(batch: int | None, kind: str, asked: SweepOptions, folder: Path)
     return batch or batch_of(folder) or usual
 
 
-def _told_of(run: BatchedSweep, data: Mapping[str, Any]) -> dict[str, Any]:
+def _told_of(run: BatchedSweep, folder: Path) -> dict[str, Any]:
     """What the manifest says about the sweep besides what its results depend on."""
     made = provenance(seed=run.work.asked.seed).to_dict()
     whole = run.work.template.filled([{"sweep": list(values)} for values in run.sweep.values])
     return {
         "points": run.sweep.points,
         "columns": dict(run.schema),
-        "scenario": plain(whole if run.sweep.values else data),
+        "scenario": plain(seen_from(whole, folder)),
         "began_with": made,
     }
 

@@ -1,7 +1,7 @@
 """Results of runs that are done, kept in a folder: what is asked again need not run again.
 
 A run's file is named by all that its result depends on: the scenario, the content of files that it
-names, the seed, and the model's own sources and tables.
+names, wherever they lie, the seed, and the model's own sources and tables.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -18,7 +17,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from forecache.hwprofiles.files import read_text, read_yaml, write_text_atomic
+from forecache.hwprofiles.files import read_text, write_text_atomic
+from forecache.hwprofiles.named_files import with_digests
 from forecache.sim.errors import InputError
 
 from ..results.series import Run
@@ -86,37 +86,9 @@ def run_key(scenario: BaseModel, *, seed: int, whole: bool) -> str:
     """
     digest = hashlib.sha256()
     digest.update(f"{type(scenario).__name__} {seed} {whole} {source_digest()}\n".encode())
-    plain = scenario.model_dump(mode="json")
+    plain = with_digests(scenario.model_dump(mode="json"))
     digest.update(json.dumps(plain, sort_keys=True).encode())
-    for file in files_named(plain):
-        digest.update(file.read_bytes())
     return digest.hexdigest()[:32]
-
-
-def files_named(data: Any) -> list[Path]:
-    """The files that a scenario names, and those that YAML files among them name, each once."""
-    found: dict[Path, None] = {}
-    _find_files(data, found)
-    return list(found)
-
-
-def _find_files(data: Any, found: dict[Path, None]) -> None:
-    for text in _texts(data):
-        file = Path(text)
-        if len(text) >= 4096 or "\0" in text or not file.is_file() or file in found:
-            continue
-        found[file] = None
-        if file.suffix in (".yaml", ".yml"):
-            with suppress(InputError):  # who needs it will say what is wrong with it
-                _find_files(read_yaml(file), found)
-
-
-def _texts(data: Any) -> Iterator[str]:
-    if isinstance(data, str):
-        yield data
-    elif isinstance(data, dict | list):
-        for each in data.values() if isinstance(data, dict) else data:
-            yield from _texts(each)
 
 
 def _digest_of(result: dict[str, Any]) -> str:

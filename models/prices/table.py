@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
+from forecache.hwprofiles.named_files import names_file
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.hwprofiles.record import Record as _Group
 from forecache.hwprofiles.schema import HostProfile
@@ -197,7 +198,7 @@ def load_prices(name: str) -> PriceTable:
     tables = shipped("forecache.models.prices", "tables")
     if name in tables:
         return _shipped_table(tables[name])
-    if name.endswith((".yaml", ".yml")):
+    if names_file(name):
         return parse(PriceTable, read_yaml(name), file=name)
     raise InputError(
         f"field prices: found {name!r}; valid is {', '.join(sorted(tables))} or the path of a "

@@ -143,7 +143,7 @@ class Scenario(_Record):
     """A name for people."""
     host: str | None
     """A host or instance of `forecache catalog`, or the file of a profile or of an instance of your
-    own, looked up in the current folder."""
+    own."""
     engine: str
     """An engine of `forecache catalog`: valkey, redis, elasticache-redis, memcached, or a profile's
     id or file."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import read_yaml
+from forecache.hwprofiles.named_files import read_with_files
 
 _LONGEST_RANGE = 100_000
 """Numbers of a `range` outside a sweep that are written out as a list."""
@@ -25,15 +25,16 @@ def content_of(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     ----------
     source
         Path of a file, or its content. Lists may be tuples, ranges, arrays or series, and numbers
-        scalars of NumPy.
+        scalars of NumPy. Paths in a file are relative to its folder, those in a mapping to the
+        current one.
 
     Raises
     ------
     InputError
-        The file can't be read.
+        The file can't be read, or names one that is in the current folder but not in its own.
     """
     if not isinstance(source, Mapping):
-        return read_yaml(source)
+        return read_with_files(source)
     return {key: _written_out(value) for key, value in source.items()}
 
 

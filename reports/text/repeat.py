@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import dump_yaml, read_text
-from forecache.models.over_time.kept_runs import files_named, source_digest
+from forecache.hwprofiles.files import dump_yaml
+from forecache.hwprofiles.named_files import NamedFiles
+from forecache.models.over_time.kept_runs import source_digest
 from forecache.models.results.provenance import Provenance
 from forecache.models.scenario.source import content_of
 from forecache.sim.native.toolchain import wheel_platform
@@ -43,7 +44,9 @@ class Question:
     again
         Commands that predict the same from measurements that are kept, where there are any.
     kept
-        Name and text of each file that these commands need.
+        Name and text of each file that the scenarios or these commands need.
+    too_large
+        Names of files that the scenarios need too, but that are binary or too long for a report.
     """
 
     command: str
@@ -51,6 +54,7 @@ class Question:
     hashes: Mapping[str, str] = field(default_factory=dict)
     again: Sequence[str] = ()
     kept: Sequence[tuple[str, str]] = ()
+    too_large: Sequence[str] = ()
 
     @property
     def files(self) -> list[tuple[str, str]]:
@@ -71,44 +75,41 @@ def asked(
         By their name on the command line; those that are None, False or () are left out.
     """
     scenarios: list[tuple[str, str]] = []
-    hashes: dict[str, str] = {}
+    names = _names_of(sources)
+    files = NamedFiles(taken=names)
+    for name, source in zip(names, sources, strict=True):
+        scenarios.append((name, scenario_text(source, files)))
+    hashes = texts_sha256(dict(scenarios)) | files.hashes | {SOURCES: source_digest()}
+    return Question(
+        command_line(verb, names, options),
+        scenarios,
+        hashes,
+        kept=list(files.texts.items()),
+        too_large=files.too_large,
+    )
+
+
+def _names_of(sources: Sequence[str | Path | Mapping[str, Any]]) -> list[str]:
+    """What to call the file of each scenario, where all lie in one folder."""
+    names: list[str] = []
     for number, source in enumerate(sources, start=1):
         if isinstance(source, Mapping):
-            name = f"scenario{number if len(sources) > 1 else ''}.yaml"
-            text = dump_yaml(plain_mapping(source))
+            names.append(f"scenario{number if len(sources) > 1 else ''}.yaml")
         else:
-            # As it is, remarks too: the hash below is of these bytes.
-            name = _fresh(Path(source).name, [known for known, _ in scenarios])
-            text = read_text(source)
-        scenarios.append((name, text))
-        hashes |= hashes_of(source, {}, name=name)
-    hashes[SOURCES] = hashes.pop(SOURCES)  # the last one, whatever was read after it
-    return Question(command_line(verb, [name for name, _ in scenarios], options), scenarios, hashes)
+            # Two may be called alike in two folders.
+            name = Path(source).name
+            names.append(name if name not in names else f"after-{name}")
+    return names
 
 
-def hashes_of(
-    source: str | Path | Mapping[str, Any],
-    files: Mapping[str, Path],
-    *,
-    name: str | None = None,
-) -> dict[str, str]:
-    """SHA-256 of a scenario, of the files that it names, of others, and of the models.
+def scenario_text(source: str | Path | Mapping[str, Any], files: NamedFiles) -> str:
+    """The text of a scenario that lies beside the files that it names, which are collected.
 
-    Parameters
-    ----------
-    files
-        The others, files or folders, by name.
-    name
-        What to call the scenario; its file's own name if left out.
+    A file's own text, remarks included, unless a path in it has to change.
     """
-    data = plain_mapping(source)
     if isinstance(source, Mapping):
-        found = {name or "scenario.yaml": _sha256(dump_yaml(data).encode())}
-    else:
-        found = {name or Path(source).name: _sha256(Path(source).read_bytes())}
-    found |= {file.name: _sha256(file.read_bytes()) for file in files_named(data)}
-    found |= {known: path_sha256(path) for known, path in files.items()}
-    return {**found, SOURCES: source_digest()}
+        return dump_yaml(files.collect(plain_mapping(source)))
+    return files.text_of(source)
 
 
 def path_sha256(path: Path) -> str:
@@ -133,11 +134,6 @@ def plain_mapping(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a scenario, as its file has them."""
     found: dict[str, Any] = as_plain(content_of(source))
     return found
-
-
-def _fresh(name: str, known: Sequence[str]) -> str:
-    """A name that no earlier file has: two of them may be called alike in two folders."""
-    return name if name not in known else f"after-{name}"
 
 
 def command_line(verb: str, names: Sequence[str], options: Mapping[str, object]) -> str:
@@ -183,8 +179,8 @@ def repeat_view(
     """
     version = provenance.forecache_version
     wheel = wheel_name(version, provenance.machine)
-    scenarios = " and ".join(name for name, _ in question.scenarios)
-    those = "each scenario" if len(question.scenarios) > 1 else "the scenario"
+    # Those of a study are attached, and lie beside its results.
+    shown = [*question.scenarios, *(() if question.again else question.kept)]
     return {
         "install": f"It takes Linux, Python 3.11 or newer, and forecache {version} as the wheel "
         f"`{wheel}`, which `make wheel` writes to dist/ in a checkout of that version, for "
@@ -193,14 +189,26 @@ def repeat_view(
         "install_lines": install_lines(wheel, extra=extra),
         "kept": _listed([name for name, _ in question.kept]),
         "again": "\n".join(question.again),
-        "save": f"Save {those} below as {scenarios} and run:" if scenarios else "",
+        "save": _save_words([name for name, _ in shown], question.too_large),
         "command": question.command,
         "measured": measured,
-        "scenarios": list(question.scenarios),
+        "scenarios": shown,
         "rows": [row for row in provenance_rows(provenance.to_dict()) if row[0] not in _TOLD_APART],
         "hashes": [(f"SHA-256 of {name}", digest) for name, digest in question.hashes.items()],
         "bibtex": bibtex(version=version, year=provenance.date[:4]),
     }
+
+
+def _save_words(names: Sequence[str], too_large: Sequence[str]) -> str:
+    """What to do before the command is run; nothing where there is no scenario."""
+    if not names:
+        return ""
+    those = "each file" if len(names) > 1 else "the scenario"
+    words = f"Save {those} below as {_listed(names)}"
+    if too_large:
+        are = "are" if len(too_large) > 1 else "is"
+        words += f", with {_listed(too_large)} beside, which {are} too large for this report,"
+    return f"{words} and run:"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from pypdf import PdfReader
 
 from forecache import cli, verbs
 from forecache.hwprofiles.catalogue import load_host
+from forecache.hwprofiles.files import read_yaml
 from forecache.models.engines.profile import load_engine
 from forecache.reports import study as study_module
 from forecache.reports.page.drawing import Drawer
@@ -54,9 +55,14 @@ def studied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_runs: None) -
     for name, made in replaced.items():
         monkeypatch.setattr(study_module, name, made)
     monkeypatch.setattr(Drawer, "draw", lambda *_, **__: None)
-    scenario = tmp_path / "asked.yaml"
-    scenario.write_text(SCENARIO, encoding="utf-8")
-    return study_module.study(scenario, out=tmp_path / "study", seed=3)
+    return study_of(SCENARIO, tmp_path)
+
+
+def study_of(text: str, folder: Path) -> Study:
+    """A study of a scenario, as `studied` has replaced what measures."""
+    scenario = folder / "asked.yaml"
+    scenario.write_text(text, encoding="utf-8")
+    return study_module.study(scenario, out=folder / "study", seed=3)
 
 
 def page_of(reader: PdfReader) -> str:
@@ -121,3 +127,38 @@ def test_the_last_pages_says_how_to_measure_again(studied: Study, tmp_path: Path
     assert "forecache study asked.yaml --design quick --seed 3 --out study\n" in page
     assert "# Remarks belong to the file" in page
     assert "@software{forecache" in "".join(each.extract_text() for each in reader.pages)
+
+
+def test_a_study_has_what_its_scenario_names_wherever_it_is_taken(
+    studied: Study,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    del studied
+    hosts = tmp_path / "hosts"
+    hosts.mkdir()
+    (hosts / "host.yaml").write_text(load_host("graviton3").to_yaml(), encoding="utf-8")
+    study = study_of(SCENARIO.replace("c7g.large", "hosts/host.yaml"), tmp_path)
+    assert [target.name for target in study.targets] == ["this host", "host"]
+    verbs.report(tmp_path / "study", pdf=tmp_path / "study.pdf")
+    elsewhere = tmp_path / "taken" / "along"
+    elsewhere.parent.mkdir()
+    (tmp_path / "study").rename(elsewhere)
+    (hosts / "host.yaml").unlink()
+    again = read_yaml(elsewhere / "on-host.yaml")
+    # The host of the study has its name already.
+    assert (again["host"], again["engine"]) == ("host-2.yaml", "engine.yaml")
+    attached = tmp_path / "attached"
+    attached.mkdir()
+    for name, [content] in PdfReader(tmp_path / "study.pdf").attachments.items():
+        (attached / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    for folder in (elsewhere, attached):
+        for name, target in zip(("this-host", "on-host"), study.targets, strict=True):
+            capsys.readouterr()
+            file = str(folder / f"{name}.yaml")
+            assert cli.main(["recommend", file, "--seed", "3", "--json", "-q"]) in (0, 3)
+            found = json.loads(capsys.readouterr().out)
+            assert found["points"] == json.loads(json.dumps(target.to_dict()))["points"]
+    assert "host: host-2.yaml" in (attached / "asked.yaml").read_text()
