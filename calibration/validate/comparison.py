@@ -132,8 +132,8 @@ class PredictionErrors(Result):
 
     median_ape: float
     max_ape: float
-    coverage: float | None
-    """Share inside their intervals; None where those are ranges of something else."""
+    coverage: float
+    """Share inside their intervals."""
     n: int
 
 
@@ -263,7 +263,6 @@ def summary_of(
     metrics: Sequence[str],
     *,
     bands: Sequence[str] = (),
-    intervals: bool = True,
 ) -> dict[str, MetricErrors]:
     """Errors and coverage per metric over held-out points, and by band.
 
@@ -271,8 +270,6 @@ def summary_of(
     ----------
     bands
         Their order; without, that of their names.
-    intervals
-        Whether the ends of what is predicted are those of an interval.
     """
     summary = {}
     for name in metrics:
@@ -281,22 +278,20 @@ def summary_of(
             continue
         found = {point.band for point in having if point.band}
         by_band = {
-            band: _errors([p for p in having if p.band == band], name, intervals=intervals)
+            band: _errors([p for p in having if p.band == band], name)
             for band in (bands or sorted(found))
             if band in found
         }
-        summary[name] = MetricErrors(
-            **vars(_errors(having, name, intervals=intervals)), by_band=by_band
-        )
+        summary[name] = MetricErrors(**vars(_errors(having, name)), by_band=by_band)
     return summary
 
 
-def _errors(points: Sequence[ComparedPoint], name: str, *, intervals: bool) -> PredictionErrors:
+def _errors(points: Sequence[ComparedPoint], name: str) -> PredictionErrors:
     absolute = np.abs([point.relative_error[name] for point in points])
     inside = [point.predicted[name].contains(point.observed[name]) for point in points]
     return PredictionErrors(
         median_ape=float(np.median(absolute)),
         max_ape=float(absolute.max()),
-        coverage=float(np.mean(inside)) if intervals else None,
+        coverage=float(np.mean(inside)),
         n=len(points),
     )

@@ -8,11 +8,11 @@ from typing import Any
 
 from forecache.hwprofiles.files import parse
 from forecache.models.footprint.answers import warnings_of
+from forecache.models.footprint.errors import used_interval
 from forecache.models.footprint.schema import MemoryScenario
 from forecache.models.footprint.weigh import beside_of, node_of, weigh
 from forecache.models.layouts.generations import is_managed
 from forecache.sim.errors import InputError
-from forecache.sim.statistics import Estimate
 
 from .comparison import (
     ComparedDataset,
@@ -38,7 +38,7 @@ _OF_POPULATIONS = frozenset(
 def validate_memory(dataset: Dataset, file: str) -> MemoryValidation:
     """Predict every point of a dataset of memory, which messages call `file`.
 
-    What is predicted has the range of its states: while a table grows, and before.
+    What is predicted has its 95% interval.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def validate_memory(dataset: Dataset, file: str) -> MemoryValidation:
         weight = weigh(
             node, scenario.data, beside=beside_of(scenario, node), shards=scenario.shards
         )
-        used = Estimate(weight.used_bytes, weight.low_bytes, weight.high_bytes)
+        used = used_interval(scenario, node.generation, weight)
         points.append(
             ComparedMemoryPoint(
                 index=index,
@@ -80,7 +80,7 @@ def validate_memory(dataset: Dataset, file: str) -> MemoryValidation:
         provenance=DataRoles([], held_out),
         warnings=list(dict.fromkeys(warnings)),
         points=points,
-        summary=summary_of(points, [QUANTITY], bands=(OPEN, MANAGED), intervals=False),
+        summary=summary_of(points, [QUANTITY], bands=(OPEN, MANAGED)),
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from forecache.calibration.validate.memory_dataset import QUANTITY
 
+from ..live.footprint_errors import TYPES
 from ..markdown import table
 
 _WORDS = {
@@ -31,46 +32,114 @@ def memory_section(out: Path) -> list[str]:
         return []
     report = json.loads(path.read_text(encoding="utf-8"))
     engines = report["engines"]
-    names = [f"{each['engine']['name']} {each['engine']['version']}" for each in engines]
-    lines = [
+    return [
         "## Memory",
         "",
-        f"`used_memory` of live servers, {report['date']}, compared with the footprint model"
-        " (`make evidence STUDY=footprint`): populations of keys in a fresh"
-        " server, after tables have moved. The total includes what the server holds without data,"
-        " the only part that was measured on the same three servers. With glibc a block may be 16"
-        " bytes larger than its class, if the rest of a free block is too small to be one.",
+        f"`used_memory` of live servers, last measured {report['date']}, compared with the"
+        " footprint model (`make evidence STUDY=footprint`): populations of keys in a fresh server,"
+        " after tables have moved. What a server holds without data was measured on them, too;"
+        " layouts come from the engines' sources. With glibc a block may be 16 bytes larger than"
+        " its class, if the rest of a free block is too small to be one.",
         "",
-        *table(
-            ["engine", "allocator", ">populations", ">median error", ">worst"]
-            + [">resident / used, median"],
-            [
-                [
-                    name,
-                    each["engine"]["allocator"],
-                    each["summary"]["n"],
-                    f"{each['summary']['median_ape']:.2%}",
-                    f"{each['summary']['max_ape']:.2%}",
-                    f"{each['summary']['resident_ratio']:.2f}",
-                ]
-                for name, each in zip(names, engines, strict=True)
-            ],
-        ),
+        *_engines(engines),
+        "",
+        *_coverage(engines, report["published"]),
         "",
         "<details>",
         "<summary>Every population</summary>",
         "",
+        *_populations(engines),
+        "",
+        "</details>",
+        "",
+        *_published(report["published"]),
     ]
-    header = ["population"]
-    for name in names:
-        header += [f">{name}: MB", ">error"]
-    rows = []
-    for row in zip(*(each["rows"] for each in engines), strict=True):
-        cells = [_population(row[0])]
-        for one in row:
-            cells += [f"{one['measured_bytes'] / 1e6:.2f}", f"{one['relative_error']:+.2%}"]
-        rows.append(cells)
-    return [*lines, *table(header, rows), "", "</details>", "", *_published(report["published"])]
+
+
+def _called(engine: Mapping[str, Any]) -> str:
+    return f"{engine['name']} {engine['version']}"
+
+
+def _engines(engines: Sequence[Mapping[str, Any]]) -> list[str]:
+    return table(
+        ["engine", "allocator", ">populations", ">median error", ">worst"]
+        + [">in 95% interval", ">resident memory in its own"],
+        [
+            [
+                _called(each["engine"]),
+                each["engine"]["allocator"],
+                each["summary"]["n"],
+                f"{each['summary']['median_ape']:.2%}",
+                f"{each['summary']['max_ape']:.2%}",
+                sum(row["inside"] for row in each["rows"]),
+                sum(row["resident_inside"] for row in each["rows"]),
+            ]
+            for each in engines
+        ],
+    )
+
+
+def _coverage(
+    engines: Sequence[Mapping[str, Any]], published: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """How many intervals hold, each from all other populations."""
+    rows = [row for each in engines for row in each["rows"]]
+    points = [point for result in published for point in result["points"]]
+
+    def share(name: str, some: Sequence[Mapping[str, Any]]) -> str:
+        return f"{sum(row[name] for row in some) / len(some):.0%}"
+
+    inside = sum(_contains(point) for point in points)
+    lines = [
+        f"95% intervals hold {share('inside', rows)} of these {len(rows)} totals where each is"
+        " predicted from the errors of all other populations (leave-one-out); of the data alone,"
+        " without the range of what a server holds anyway, which was measured here,"
+        f" {share('data_inside', rows)}. As if its version had never been measured, so with the"
+        " errors that other versions had when they were predicted for the first time, they hold"
+        f" {share('inside_if_unknown', rows)}. Of {len(points)} published totals they hold"
+        f" {inside}. By type of data:",
+        "",
+    ]
+    cells = []
+    for type_ in TYPES:
+        some = [row for row in rows if row["data"]["type"] == type_]
+        first = [abs(row["first_residual"]) for row in some if row["first_residual"] is not None]
+        worst = max(abs(row["residual"]) for row in some)
+        cells.append(
+            [
+                type_.replace("_", " "),
+                len(some),
+                f"{worst:.1%}",
+                share("data_inside", some),
+                f"{max(first):.0%}" if max(first) > 0.05 else f"{max(first):.1%}",
+                share("inside_if_unknown", some),
+            ]
+        )
+    heads = ["type", ">populations", ">worst error of the data", ">in interval"]
+    heads += [">worst at first sight", ">in interval of an unknown version"]
+    return [*lines, *table(heads, cells)]
+
+
+def _contains(point: Mapping[str, Any]) -> bool:
+    predicted, measured = point["predicted"][QUANTITY], point["observed"][QUANTITY]
+    return bool(predicted["low"] <= measured <= predicted["high"])
+
+
+def _populations(engines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A row for each population: its error in every engine."""
+    known: dict[str, dict[int, str]] = {}
+    for number, each in enumerate(engines):
+        for row in each["rows"]:
+            mark = "" if row["inside"] else " *"
+            text = f"{row['measured_bytes'] / 1e6:.2f}: {row['relative_error']:+.2%}{mark}"
+            known.setdefault(_population(row), {})[number] = text
+    header = ["population", *(f">{_called(e['engine'])}" for e in engines)]
+    cells = [
+        [name, *(found.get(number, "–") for number in range(len(engines)))]
+        for name, found in known.items()
+    ]
+    note = "Measured MB and error of the total; * outside of its interval. Columns as above."
+    return [note, "", *table(header, cells)]
 
 
 def _population(row: Mapping[str, Any]) -> str:
@@ -93,6 +162,7 @@ def _published(results: list[Mapping[str, Any]]) -> list[str]:
                 if name not in ("engine", "engine_version")
             )
             engine = f"{point['engine']} {given['engine_version']}"
+            ends = f"{predicted['low'] / 1e6:,.1f}–{predicted['high'] / 1e6:,.1f}"
             rows.append(
                 [
                     f"`{result['dataset']['id']}`",
@@ -101,7 +171,7 @@ def _published(results: list[Mapping[str, Any]]) -> list[str]:
                     f"{point['observed'][QUANTITY] / 1e6:,.1f}",
                     f"{predicted['value'] / 1e6:,.1f}",
                     f"{point['relative_error'][QUANTITY]:+.1%}",
-                    f"{predicted['high'] / 1e6:,.1f}",
+                    ends,
                 ]
             )
     notes = [
@@ -112,10 +182,11 @@ def _published(results: list[Mapping[str, Any]]) -> list[str]:
     return [
         "Published totals; nothing of the model is fitted to them. A managed engine counts as the"
         " open-source one that it comes from: what it adds to each key isn't public, and its gap is"
-        " shown as it is. *Moving* is the prediction while a table that has just doubled moves.",
+        " shown as it is. The interval reaches up where a table that has just doubled may still be"
+        " moving.",
         "",
         *table(
-            ["dataset", "engine", "what", ">measured MB", ">predicted MB", ">error", ">moving MB"],
+            ["dataset", "engine", "what", ">measured MB", ">predicted MB", ">error", ">95%, MB"],
             rows,
         ),
         "",

@@ -17,6 +17,7 @@ from forecache.calibration.validate.dataset import (
 )
 from forecache.calibration.validate.node_dataset import predict_points, read_node_dataset
 from forecache.hwprofiles.files import dump_yaml, write_text_atomic
+from forecache.hwprofiles.named_files import seen_from
 from forecache.sim.errors import InputError
 
 from ..counts.shipped import json_text
@@ -69,7 +70,7 @@ def seal(measurements: Path, *, note: str = "") -> Path:
     if (reason := why_not_predicted(dataset)) is not None:
         raise InputError(f"{file}: {reason}.")
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text_atomic(out, dump_yaml(questions_of(dataset)))
+    write_text_atomic(out, dump_yaml(seen_from(questions_of(dataset), out.parent)))
     append(dataset.id, SEALED, {"measurements_sha256": found, "note": note})
     return out
 

@@ -24,6 +24,7 @@ from forecache.calibration.drive.preload import preload
 from forecache.calibration.validate.dataset import load_dataset
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import dump_yaml
+from forecache.hwprofiles.named_files import seen_from
 from forecache.models.advice.answers import load_cases
 from forecache.models.prediction.predict import predict_cases
 from forecache.sim.errors import InputError
@@ -198,7 +199,7 @@ def artefact(asked: Asked) -> Files:
         version = ".".join(full.split(".")[:2])
         found = measure(binary, asked.progress)
         wanted = dataset(engine, version, str(host), found)
-        (FOLDER / f"{wanted['id']}.yaml").write_text(dump_yaml(wanted))
+        (FOLDER / f"{wanted['id']}.yaml").write_text(dump_yaml(seen_from(wanted, FOLDER)))
         for line in (f"{engine} {full}", *report(found, predicted(engine, version, str(host)))):
             asked.progress(line)
     return predict(asked)

@@ -2,17 +2,22 @@
 
 Each population of keys is written into a fresh server through its own protocol; then every key,
 member and field is looked up once, which finishes the moves of all tables, and INFO is read.
-Nothing is fitted to these populations; what a server holds without data was measured on the same
-three.
+Layouts are not fitted to these populations; what a server holds without data was measured on the
+same servers, and errors are those that they showed (`footprint_errors.py`). Besides the engines of
+this machine those in the folder that the environment's `ENGINES` names are measured (`engines.py`
+fills it).
 """
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import socket
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +26,37 @@ from forecache.calibration.drive.resp import RespClient
 from forecache.calibration.observe.readers.info import info_fields, info_number
 from forecache.calibration.validate.dataset import is_of_memory, list_datasets
 from forecache.calibration.validate.memory_dataset import validate_memory
-from forecache.models.footprint.baseline import process_bytes
 from forecache.models.footprint.schema import (
     Hashes,
     Lists,
-    MemoryScenario,
     Population,
     Sets,
     SortedSets,
     Strings,
 )
-from forecache.models.footprint.weigh import beside_of, node_of, weigh
 from forecache.models.layouts.allocator import Allocator
+from forecache.models.layouts.generations import generation
+from forecache.models.layouts.strings import LARGE_ARGUMENT_BYTES
 from forecache.sim.errors import EngineError
 
+from ..counts.large_command_counts import left_out
 from ..counts.shipped import json_text
-from ..harness import EMBEDDED, Asked, Files
-from .footprint_load import commands_of, load, look_up
+from ..harness import EMBEDDED, Asked, Files, at_hand
+from .engines import unpacked
+from .footprint_errors import (
+    errors_of,
+    errors_yaml,
+    residual,
+    scenario_of,
+    weight_of,
+    with_intervals,
+)
+from .footprint_load import load, look_up
+from .trials import kept
 
 ARTEFACT = Path("docs/accuracy/footprint.json")
+PROFILE = Path("models/footprint/errors.yaml")
 ENGINES = ("redis-server", "valkey-server", EMBEDDED)
-
-OWN_COMMANDS = 2
-"""PING and INFO, which the check itself sends."""
 
 _STEADY_S, _LONGEST_S = 0.25, 60.0
 _POLL_S = 0.05
@@ -64,6 +77,9 @@ POPULATIONS: tuple[Population, ...] = (
     _string(40_000, 130, 100),
     _string(20_000, 16, 1024),
     _string(2_000, 16, 9000),
+    _string(300, 16, 60_000),
+    _string(20, 16, 3 << 20),
+    _string(6, 16, 11 << 20),
     _string(60_000, 24, 5, integers=True),
     _string(60_000, 16, 16, ttl=1.0),
     _string(60_000, 16, 30, ttl=0.5),
@@ -108,8 +124,12 @@ def allocator_of(process: EngineProcess, said: str) -> Allocator:
     """Which allocator a running server uses: what it says, and whether it came with the engine."""
     if said == "libc":
         return "libc"
-    maps = Path(f"/proc/{process.pid}/maps").read_text()
-    return "system_jemalloc" if "libjemalloc" in maps else "jemalloc"
+    if said.startswith("jemalloc-3"):
+        return "jemalloc_3"
+    if "libjemalloc" not in Path(f"/proc/{process.pid}/maps").read_text():
+        return "jemalloc"
+    version = tuple(int(part) for part in re.findall(r"\d+", said)[:3])
+    return "system_jemalloc_5.3.1" if version >= (5, 3, 1) else "system_jemalloc"
 
 
 def measure(binary: Path, population: Population, *, cluster: bool = False) -> dict[str, Any]:
@@ -120,7 +140,8 @@ def measure(binary: Path, population: Population, *, cluster: bool = False) -> d
     EngineError
         The server doesn't start, or stops answering.
     """
-    config = {"cluster-enabled": "yes"} if cluster else {}
+    _, version = engine_version(binary)
+    config = left_out(version) | ({"cluster-enabled": "yes"} if cluster else {})
     port = free_bus_port() if cluster else None
     with EngineProcess(binary, config=config, port=port) as process, process.control() as control:
         if cluster:
@@ -129,12 +150,12 @@ def measure(binary: Path, population: Population, *, cluster: bool = False) -> d
         before = _used(control)
         with process.control() as loader:
             load(loader, population)
-            look_up(loader, population)
+            look_up(loader, population, one_by_one=version.startswith("2."))
         after = _steady(control)
         fields = info_fields(control.info("memory"))
         return {
             "before_bytes": before,
-            "used_memory_bytes": after,
+            "measured_bytes": after,
             "resident_bytes": int(info_number(fields, "used_memory_rss") or 0),
             "allocator": allocator_of(process, fields["mem_allocator"]),
         }
@@ -178,45 +199,25 @@ def _steady(control: RespClient) -> int:
     return last
 
 
-def predicted(
-    engine: str,
-    version: str,
-    population: Population,
-    *,
-    allocator: Allocator,
-    cluster: bool = False,
-) -> dict[str, float]:
-    """What the model says: used memory and the part of it that a server has anyway."""
-    # In cluster mode CLUSTER ADDSLOTSRANGE and CLUSTER INFO too.
-    commands = OWN_COMMANDS + commands_of(population) + (2 if cluster else 0)
-    scenario = MemoryScenario(
-        engine=engine,
-        engine_version=version,
-        allocator=allocator,
-        cluster=cluster,
-        commands=commands,
-        data=[population],
-    )
-    node = node_of(scenario)
-    weight = weigh(node, scenario.data, beside=beside_of(scenario, node))
-    return {"used_memory_bytes": weight.used_bytes, "beside_bytes": weight.beside.total}
-
-
 def check(
     binary: Path,
     populations: Sequence[Population] = POPULATIONS,
     *,
-    in_cluster: Sequence[Population] = CLUSTER,
+    in_cluster: Sequence[Population] | None = None,
     say: Callable[[str], None] = lambda _line: None,
 ) -> dict[str, Any]:
     """All populations in one engine, measured and predicted.
 
+    Parameters
+    ----------
+    in_cluster
+        Those in cluster mode; `CLUSTER` without it, where the model knows cluster mode.
+
     Returns
     -------
     dict
-        engine (name, version, allocator); rows (data, cluster, measured_bytes, predicted_bytes,
-        relative_error, beside_bytes, before_bytes, resident_bytes); summary (n, median_ape,
-        max_ape, resident_ratio).
+        engine (name, version, allocator); rows (data, cluster, before_bytes, measured_bytes,
+        resident_bytes, and what `predicted` adds); summary (n, median_ape, max_ape).
 
     Raises
     ------
@@ -224,6 +225,8 @@ def check(
         The server doesn't start, or stops answering.
     """
     name, version = engine_version(binary)
+    if in_cluster is None:
+        in_cluster = CLUSTER if generation(name, version).slots is not None else ()
     allocator: Allocator = "jemalloc"
     found = []
     for population, cluster in [
@@ -231,46 +234,120 @@ def check(
         *((each, True) for each in in_cluster),
     ]:
         measured = measure(binary, population, cluster=cluster)
-        allocator = measured["allocator"]
-        model = predicted(name, version, population, allocator=allocator, cluster=cluster)
-        total = measured["used_memory_bytes"]
-        error = model["used_memory_bytes"] / total - 1.0
+        allocator = measured.pop("allocator")
         found.append(
             {
                 "data": population.model_dump(mode="json", exclude_defaults=True),
                 "cluster": cluster,
-                "measured_bytes": total,
-                "predicted_bytes": round(model["used_memory_bytes"]),
-                "relative_error": error,
-                "beside_bytes": round(model["beside_bytes"]),
-                "before_bytes": measured["before_bytes"],
-                "resident_bytes": measured["resident_bytes"],
+                **measured,
             }
         )
-        say(f"{name} {version}: {population.type}, {population.keys} keys: {error:+.2%}")
-    errors = [abs(row["relative_error"]) for row in found]
+        say(f"{name} {version}: {population.type}, {population.keys} keys")
+    engine = {"name": name, "version": version, "allocator": allocator}
+    return predicted({"engine": engine, "rows": found})
+
+
+def predicted(measured: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured of an engine, predicted: bytes, errors, residuals of the data."""
+    engine, rows = measured["engine"], []
+    for row in measured["rows"]:
+        _, weight = weight_of(scenario_of(engine, row))
+        rows.append(
+            {
+                **row,
+                "predicted_bytes": round(weight.used_bytes),
+                "relative_error": weight.used_bytes / row["measured_bytes"] - 1.0,
+                "beside_bytes": round(weight.beside.total),
+                "residual": residual(engine, row),
+            }
+        )
+    errors = [abs(row["relative_error"]) for row in rows]
     return {
-        "engine": {"name": name, "version": version, "allocator": allocator},
-        "rows": found,
+        "engine": engine,
+        "rows": rows,
         "summary": {
             "n": len(errors),
             "median_ape": statistics.median(errors),
             "max_ape": max(errors),
-            "resident_ratio": statistics.median(
-                (row["resident_bytes"] - process_bytes(allocator)) / row["measured_bytes"]
-                for row in found
-            ),
         },
     }
 
 
+def servers() -> dict[str, str]:
+    """The engines at hand by name, each with what `find_engine` finds it by."""
+    folder = os.environ.get("ENGINES")
+    found = {name: name for name in ENGINES if at_hand(name)}
+    if folder:
+        found |= {
+            each.id: str(each.server) for each in unpacked(Path(folder)) if each.name != "memcached"
+        }
+    return found
+
+
 def artefact(asked: Asked) -> Files:
-    """All populations in the engines at hand, and the totals that others published."""
-    engines = [check(find_engine(name), say=asked.progress) for name in asked.engines(ENGINES)]
-    date = datetime.now(UTC).date().isoformat()
+    """All populations in the engines at hand; those of others stay. Then as `again`."""
+    here = servers()
+    new = [check(find_engine(here.get(n, n)), say=asked.progress) for n in asked.of(here)]
+    return _files(_merged(kept(ARTEFACT).get("engines", []), new), datetime.now(UTC).date())
+
+
+def again(_asked: Asked) -> Files:
+    """What was measured last, predicted anew, and the totals that others published."""
+    found = kept(ARTEFACT)
+    engines = [predicted(each) for each in found["engines"]]
+    return _files(engines, date.fromisoformat(found["date"]))
+
+
+def profiles(_asked: Asked) -> Files:
+    """The errors that live servers showed, as the file that the model reads."""
+    found = kept(ARTEFACT)
+    return {PROFILE: errors_yaml(errors_of(found["engines"]))}
+
+
+def _files(engines: Sequence[Mapping[str, Any]], on: date) -> Files:
     published = [
         validate_memory(dataset, dataset.id).to_dict()
         for dataset in list_datasets()
         if is_of_memory(dataset)
     ]
-    return {ARTEFACT: json_text({"date": date, "engines": engines, "published": published})}
+    whole = with_intervals(engines)
+    text = json_text({"date": on.isoformat(), "engines": whole, "published": published})
+    return {ARTEFACT: text}
+
+
+def _merged(
+    before: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """What was measured now, and before of other engines; a first residual stays the first.
+
+    A population that is measured in an engine for the first time was predicted without having seen
+    it: its residual is the first, unless `footprint_errors` leaves such populations out.
+    """
+    first = {
+        (_name(each), _population(row)): row.get("first_residual")
+        for each in before
+        for row in each["rows"]
+    }
+    found = {_name(each): each for each in before}
+    for each in new:
+        rows = [
+            {**row, "first_residual": first.get((_name(each), _population(row)), _first(row))}
+            for row in each["rows"]
+        ]
+        found[_name(each)] = {**each, "rows": rows}
+    return list(found.values())
+
+
+def _first(row: Mapping[str, Any]) -> float | None:
+    """The residual of what was never measured before, if it counts as one."""
+    large = row["data"].get("value_bytes", 0) >= LARGE_ARGUMENT_BYTES
+    return None if large or row["cluster"] else row["residual"]
+
+
+def _name(each: Mapping[str, Any]) -> tuple[str, str, str]:
+    engine = each["engine"]
+    return engine["name"], engine["version"], engine["allocator"]
+
+
+def _population(row: Mapping[str, Any]) -> str:
+    return json.dumps([row["data"], row["cluster"]], sort_keys=True)

@@ -24,9 +24,15 @@ def load(client: RespClient, population: Population) -> None:
     _send(client, _writes(population))
 
 
-def look_up(client: RespClient, population: Population) -> None:
-    """Look every key, member and field up once, so that all tables finish to move."""
-    _send(client, _reads(population))
+def look_up(client: RespClient, population: Population, *, one_by_one: bool = False) -> None:
+    """Look every key, member and field up once, so that all tables finish to move.
+
+    Parameters
+    ----------
+    one_by_one
+        Members of sets too, for engines that don't look several up at once (before Redis 6.2).
+    """
+    _send(client, _reads(population, one_by_one=one_by_one))
 
 
 def commands_of(population: Population) -> int:
@@ -58,7 +64,7 @@ def _items(population: Sets | Hashes | SortedSets | Lists, key: str) -> Iterator
             value = "v" * population.value_bytes
             for some in _groups(fields):
                 pairs = ((_name("m", i, population.field_bytes), value) for i in some)
-                yield ("HSET", key, *(word for pair in pairs for word in pair))
+                yield ("HMSET", key, *(word for pair in pairs for word in pair))
         case SortedSets(members=members):
             for some in _groups(members):
                 pairs = (
@@ -71,11 +77,16 @@ def _items(population: Sets | Hashes | SortedSets | Lists, key: str) -> Iterator
                 yield ("RPUSH", key, *(_name("m", i, population.element_bytes) for i in some))
 
 
-def _reads(population: Population) -> Iterator[Words]:
+def _reads(population: Population, *, one_by_one: bool) -> Iterator[Words]:
     for number in range(population.keys):
         key = _key(number, population.key_bytes)
         yield ("EXISTS", key)
         match population:
+            case Sets(members=members) if one_by_one:
+                yield from (("SISMEMBER", key, _member(population, i)) for i in range(members))
+            case SortedSets(members=members) if one_by_one:
+                size = population.member_bytes
+                yield from (("ZSCORE", key, _name("m", i, size)) for i in range(members))
             case Sets(members=members):
                 for some in _groups(members):
                     yield ("SMISMEMBER", key, *(_member(population, i) for i in some))

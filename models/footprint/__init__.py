@@ -14,6 +14,7 @@ are worked out again.
 | `baseline.py`    | what a node holds beside data                                            |
 | `weigh.py`       | the sum                                                                  |
 | `resident.py`    | resident memory, and while a child lives                                 |
+| `errors.py`      | 95% intervals, from the errors of live servers in `errors.yaml`          |
 | `limits.py`      | what a machine leaves to a server: the rule that every verb goes by      |
 | `fitting.py`     | how many keys fit                                                        |
 | `node.py`        | what a node of any engine holds, and whether its host has room for it    |

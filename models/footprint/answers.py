@@ -24,6 +24,7 @@ from ..scenario.source import content_of
 from ..scenario.sweeps import Case, expand
 from ..scenario.workload import Workload
 from .baseline import process_bytes
+from .errors import resident_ends, used_interval
 from .fitting import Fitting, keys_that_fit, tightest_room
 from .limits import Room
 from .resident import resident
@@ -89,13 +90,16 @@ class MemoryPoint(Result):
     keys: float
     """Of one node."""
     used_memory_bytes: Estimate
-    """When tables have moved; low with idle connections, high while tables move and reply buffers
-    are full."""
+    """With its 95% interval: tables have moved or, at the upper end, may still move; connections
+    are idle or their buffers full; the data of each type differ as those of live servers did."""
     rehashing_bytes: float
     populations: list[PopulationMemory]
     beside: dict[str, float]
     """What the node holds beside data, by part, in bytes."""
     resident_bytes: float
+    resident_low_bytes: float
+    """Ends of its 95% interval; fragmentation is assumed unless it is given."""
+    resident_high_bytes: float
     forked_bytes: ForkedMemory
     fits: Fitting | None
     """How many keys do; None where nothing limits."""
@@ -170,7 +174,10 @@ def check_memory(point: MemoryPoint) -> None:
     data = [row.keys * row.bytes_per_key for row in point.populations]
     checked.sum("keys", point.keys, [row.keys for row in point.populations])
     checked.sum("used memory", used.value, [*data, *point.beside.values()])
-    checked.in_order([("used memory", used.value), ("resident memory", point.resident_bytes)])
+    checked.estimate(
+        "resident memory",
+        Estimate(point.resident_bytes, point.resident_low_bytes, point.resident_high_bytes),
+    )
 
 
 def _cases(data: dict[str, Any], *, file: str) -> list[Case[MemoryScenario]]:
@@ -269,7 +276,10 @@ def _point(case: Case[MemoryScenario]) -> MemoryPoint:
         fragmentation=scenario.fragmentation,
         process_bytes=process_bytes(node.allocator),
         forking=scenario.forking,
+        untouched_bytes=weight.untouched_bytes,
     )
+    used = used_interval(scenario, node.generation, weight)
+    low, high = resident_ends(scenario, used, weight)
     version = scenario.engine_version or node.generation.versions[0]
     beside = ("startup", "cluster", "clients", "commands", "replication")
     return MemoryPoint(
@@ -277,14 +287,16 @@ def _point(case: Case[MemoryScenario]) -> MemoryPoint:
         engine=MemoryEngine(scenario.engine, version, node.allocator),
         node=MemoryNode(node.cluster, node.slots, scenario.shards),
         keys=sum(weight.keys),
-        used_memory_bytes=Estimate(weight.used_bytes, weight.low_bytes, weight.high_bytes),
+        used_memory_bytes=used,
         rehashing_bytes=weight.rehashing_bytes,
         populations=_populations_of(scenario, weight),
         beside={name: getattr(weight.beside, name) for name in beside},
         resident_bytes=held.resident,
+        resident_low_bytes=min(low.resident, held.resident),
+        resident_high_bytes=max(high.resident, held.resident),
         forked_bytes=ForkedMemory(held.forked, held.forked_low, held.forked_high),
         fits=keys_that_fit(scenario),
-        room=tightest_room(scenario, weight.used_bytes),
+        room=tightest_room(scenario, weight),
         warnings=warnings_of(scenario),
     )
 

@@ -11,9 +11,10 @@ from forecache.sim.plain import Result
 
 from ..layouts.tables import buckets_of, most_entries
 from .baseline import process_bytes
+from .errors import resident_ends, used_interval
 from .limits import MemoryLimit, Room, gib, host_limit, room
 from .schema import MemoryScenario
-from .weigh import Weight, beside_of, key_table, key_weight, node_of, weigh_keys
+from .weigh import NodeFootprint, Weight, beside_of, key_table, key_weight, node_of, weigh_keys
 
 _MOST_KEYS = 10**13
 
@@ -45,6 +46,8 @@ class Fitting(Result):
     ----------
     keys
         The most, when tables have moved.
+    keys_low, keys_high
+        Ends of its 95% interval: with as much memory as the data may need, and with as little.
     keys_while_rehashing
         The most of which tables can also be moved.
     limit, limit_bytes
@@ -54,6 +57,8 @@ class Fitting(Result):
     """
 
     keys: int
+    keys_low: int
+    keys_high: int
     keys_while_rehashing: int
     limit: str
     limit_bytes: float
@@ -84,16 +89,17 @@ class Mixture:
         counts = tuple(share * keys for share in self._shares)
         return weigh_keys(self.node, self.scenario.data, counts, self._per_key, self._beside)
 
-    def room(self, used_bytes: float, limit: MemoryLimit) -> Room:
+    def room(self, used_bytes: float, limit: MemoryLimit, *, untouched_bytes: float = 0.0) -> Room:
         """What the node needs for so much used memory, against a limit."""
-        scenario = self.scenario
-        return room(
-            limit,
-            used_bytes,
-            fragmentation=scenario.fragmentation,
-            process_bytes=process_bytes(self.node.allocator),
-            forking=scenario.forking,
-        )
+        return _room(self.scenario, self.node, used_bytes, limit, untouched_bytes=untouched_bytes)
+
+    def needed_ends(self, weight: Weight, limit: MemoryLimit) -> tuple[float, float]:
+        """Ends of the 95% interval of what the node needs while data grow, against a limit."""
+        used = used_interval(self.scenario, self.node.generation, weight, growing=True)
+        if limit.of == "used":
+            return used.low, used.high
+        low, high = resident_ends(self.scenario, used, weight)
+        return low.most, high.most
 
     def next_doubling(self, keys: int) -> Doubling:
         """The next doubling of the table of keys beyond a count."""
@@ -133,17 +139,29 @@ def limits_of(scenario: MemoryScenario) -> list[MemoryLimit]:
     return limits
 
 
-def tightest_room(scenario: MemoryScenario, used_bytes: float) -> Room | None:
-    """What so much used memory needs against the limit it comes closest to; None without one."""
-    process = process_bytes(node_of(scenario).allocator)
+def _room(
+    scenario: MemoryScenario,
+    node: NodeFootprint,
+    used_bytes: float,
+    limit: MemoryLimit,
+    *,
+    untouched_bytes: float,
+) -> Room:
+    return room(
+        limit,
+        used_bytes,
+        fragmentation=scenario.fragmentation,
+        process_bytes=process_bytes(node.allocator),
+        forking=scenario.forking,
+        untouched_bytes=untouched_bytes,
+    )
+
+
+def tightest_room(scenario: MemoryScenario, weight: Weight) -> Room | None:
+    """What the data need against the limit that they come closest to; None without one."""
+    node = node_of(scenario)
     rooms = [
-        room(
-            limit,
-            used_bytes,
-            fragmentation=scenario.fragmentation,
-            process_bytes=process,
-            forking=scenario.forking,
-        )
+        _room(scenario, node, weight.used_bytes, limit, untouched_bytes=weight.untouched_bytes)
         for limit in limits_of(scenario)
     ]
     return max(rooms, key=lambda each: each.needed_bytes / each.limit.usable_bytes, default=None)
@@ -170,27 +188,58 @@ def keys_that_fit(scenario: MemoryScenario) -> Fitting | None:
 
 
 def _fitting(mixture: Mixture, limit: MemoryLimit) -> Fitting:
-    def fits(used_bytes: float) -> bool:
-        return mixture.room(used_bytes, limit).fits
+    def needs(weight: Weight, used_bytes: float) -> Room:
+        return mixture.room(used_bytes, limit, untouched_bytes=weight.untouched_bytes)
 
-    most = _largest(lambda keys: fits(mixture.weight(keys).used_bytes))
+    def fits(keys: int) -> bool:
+        weight = mixture.weight(keys)
+        return needs(weight, weight.used_bytes).fits
+
+    def fits_while_rehashing(keys: int) -> bool:
+        weight = mixture.weight(keys)
+        return needs(weight, weight.rehashing_bytes).fits
+
+    most = _largest(fits)
     if most == 0:
-        empty = mixture.room(mixture.weight(0).used_bytes, limit).needed_bytes
+        nothing = mixture.weight(0)
+        empty = needs(nothing, nothing.used_bytes).needed_bytes
         raise InputError(
             f"field '{limit.field}': found {limit.usable_bytes:,.0f} bytes; valid is enough for a "
             f"key beside the {empty:,.0f} that a node holds without data."
         )
-    moving = _largest(lambda keys: fits(mixture.weight(keys).rehashing_bytes))
-    return Fitting(most, moving, limit.name, limit.usable_bytes, mixture.next_doubling(most))
+
+    def surely(keys: int) -> bool:
+        return mixture.needed_ends(mixture.weight(keys), limit)[1] <= limit.usable_bytes
+
+    def perhaps(keys: int) -> bool:
+        return mixture.needed_ends(mixture.weight(keys), limit)[0] <= limit.usable_bytes
+
+    return Fitting(
+        keys=most,
+        keys_low=min(most, _largest(surely, near=most)),
+        keys_high=max(most, _largest(perhaps, near=most)),
+        keys_while_rehashing=_largest(fits_while_rehashing, near=most),
+        limit=limit.name,
+        limit_bytes=limit.usable_bytes,
+        next_doubling=mixture.next_doubling(most),
+    )
 
 
-def _largest(fits: Callable[[int], bool]) -> int:
-    """The largest number that still fits, 0 if none does; what fits must have no gaps."""
-    if not fits(1):
-        return 0
-    low, high = 1, 2
-    while high < _MOST_KEYS and fits(high):
-        low, high = high, 2 * high
+def _largest(fits: Callable[[int], bool], *, near: int = 1) -> int:
+    """The largest number that still fits, 0 if none does; what fits must have no gaps.
+
+    Parameters
+    ----------
+    near
+        Where to begin to look.
+    """
+    low = high = near
+    while low and not fits(low):
+        low, high = low // 2, low
+    if low == high:
+        high = 2 * low
+        while high < _MOST_KEYS and fits(high):
+            low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -141,6 +141,7 @@ def room(
     process_bytes: float,
     fragmentation: float = FRAGMENTATION,
     forking: Child | None = None,
+    untouched_bytes: float = 0.0,
 ) -> Room:
     """What a server with so much used memory needs, against a limit.
 
@@ -148,10 +149,16 @@ def room(
     ----------
     process_bytes
         What is resident beside used memory (`baseline.process_bytes`).
+    untouched_bytes
+        Of used memory, what is never resident.
     """
     if limit.of == "used":
         return Room(limit, used_bytes, used_bytes)
     held = resident(
-        used_bytes, fragmentation=fragmentation, process_bytes=process_bytes, forking=forking
+        used_bytes,
+        fragmentation=fragmentation,
+        process_bytes=process_bytes,
+        forking=forking,
+        untouched_bytes=untouched_bytes,
     )
     return Room(limit, used_bytes, held.most, held.most - held.resident)

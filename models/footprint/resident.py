@@ -17,9 +17,9 @@ PAGES_PER_WRITE = 3.0
 """Pages that the replacement of a value writes to: its entry, the old value's and the new one's
 (assumed, 1.5 to 5: the allocator's books are among few pages)."""
 
-FRAGMENTATION = 1.05
-"""Resident memory for used memory, mem_fragmentation_ratio (assumed, 1.0 to 1.4: what values that
-change their size leave behind)."""
+FRAGMENTATION, FRAGMENTATION_RANGE = 1.05, (1.0, 1.4)
+"""Resident memory for used memory, mem_fragmentation_ratio (assumed, with this range: what values
+that change their size leave behind)."""
 
 SNAPSHOT_BYTES_PER_S = 100e6
 """Pace at which a child goes through the data (assumed, 50 to 200 MB/s)."""
@@ -71,6 +71,7 @@ def resident(
     fragmentation: float,
     process_bytes: float,
     forking: Child | None = None,
+    untouched_bytes: float = 0.0,
 ) -> Resident:
     """Resident memory of a server that uses so much.
 
@@ -83,8 +84,10 @@ def resident(
     forking
         The child; None where nothing forks. Where it is unknown how much is written while it lives,
         every page is.
+    untouched_bytes
+        Of used memory, what nothing was ever written to.
     """
-    data_bytes = used_bytes * fragmentation
+    data_bytes = (used_bytes - untouched_bytes) * fragmentation
     own = data_bytes + process_bytes
     tables = own / PAGE_BYTES * _PAGE_TABLE_ENTRY_BYTES
     forked = None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from forecache.sim.errors import InputError
 
-from ..layouts.allocator import Allocator
+from ..layouts.allocator import Allocator, untouched_bytes
 from ..layouts.collections import (
     Content,
     hash_content,
@@ -18,13 +18,10 @@ from ..layouts.collections import (
 )
 from ..layouts.generations import Generation, generation
 from ..layouts.keys import Blocks, key_blocks, string_blocks
+from ..layouts.strings import spare_room, string_bytes
 from ..layouts.tables import NO_TABLE, SLOTS, TableBytes, slot_tables_bytes, table_bytes
 from .baseline import Baseline, baseline
 from .schema import Hashes, Lists, MemoryScenario, Population, Sets, SortedSets, Strings
-
-_SLOT_METADATA_BYTES = 16
-"""What a table among others has beside its struct: its place in the list of those that move
-(kvstore.c)."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +40,17 @@ class NodeFootprint:
 
 
 class KeyBytes(NamedTuple):
-    """What one key of a population weighs, without tables of keys.
+    """What one key of a population weighs on average, without tables of keys.
 
-    `content` is its collection's.
+    `content` is its collection's. Of a string, `fewer` and `more` are by how much its spare room
+    may be off, and `untouched` the pages of it, and of its block, that nothing was written to.
     """
 
     blocks: Blocks
     content: Content
+    fewer: float = 0.0
+    more: float = 0.0
+    untouched: float = 0.0
 
     @property
     def settled(self) -> float:
@@ -57,9 +58,24 @@ class KeyBytes(NamedTuple):
         return self.blocks.total + self.content.items + self.content.table
 
     @property
-    def moving(self) -> float:
+    def rehashing(self) -> float:
         """While that table moves, if it ever did."""
         return self.settled + self.content.rehash
+
+    @property
+    def least(self) -> float:
+        """Settled, with the least spare room."""
+        return self.settled - self.fewer
+
+    @property
+    def most(self) -> float:
+        """With the most spare room, while the table moves if it still may."""
+        return self.settled + self.more + self.content.moving
+
+    @property
+    def most_rehashing(self) -> float:
+        """The same whether or not the table still may move."""
+        return self.rehashing + self.more
 
 
 _NO_CONTENT = Content(0.0)
@@ -75,28 +91,44 @@ def key_weight(node: NodeFootprint, population: Population) -> KeyBytes:
     mixed = (
         (1.0 - share) * a + share * b for a, b in zip(without.blocks, having.blocks, strict=True)
     )
-    return KeyBytes(Blocks(*mixed), without.content)
+    return without._replace(blocks=Blocks(*mixed))
 
 
 def _key_weight(node: NodeFootprint, population: Population, *, ttl: bool) -> KeyBytes:
     g, allocator, key_bytes = node.generation, node.allocator, population.key_bytes
     if isinstance(population, Strings):
-        parts = [0.0] * len(Blocks._fields)
-        for value_bytes, share in population.sizes:
-            blocks = string_blocks(
+        return _string_weight(node, population, ttl=ttl)
+    blocks = key_blocks(g, allocator, key_bytes=key_bytes, ttl=ttl, cluster=node.cluster)
+    return KeyBytes(blocks, _content(g, allocator, population))
+
+
+def _string_weight(node: NodeFootprint, population: Strings, *, ttl: bool) -> KeyBytes:
+    """The mean over the sizes of values."""
+    g, allocator = node.generation, node.allocator
+    parts, fewer, more, untouched = [0.0] * len(Blocks._fields), 0.0, 0.0, 0.0
+    for value_bytes, share in population.sizes:
+
+        def with_room(spare_bytes: int, value_bytes: int = value_bytes) -> Blocks:
+            return string_blocks(
                 g,
                 allocator,
-                key_bytes=key_bytes,
+                key_bytes=population.key_bytes,
                 value_bytes=value_bytes,
                 integers=population.integers,
                 ttl=ttl,
                 cluster=node.cluster,
+                spare_bytes=spare_bytes,
             )
-            for place, size in enumerate(blocks):
-                parts[place] += share * size
-        return KeyBytes(Blocks(*parts), _NO_CONTENT)
-    blocks = key_blocks(g, allocator, key_bytes=key_bytes, ttl=ttl, cluster=node.cluster)
-    return KeyBytes(blocks, _content(g, allocator, population))
+
+        room = spare_room(g, value_bytes)
+        blocks = with_room(room.usual)
+        for place, size in enumerate(blocks):
+            parts[place] += share * size
+        fewer += share * (blocks.value - with_room(room.least).value)
+        more += share * (with_room(room.most).value - blocks.value)
+        touched = string_bytes(g, value_bytes)
+        untouched += share * untouched_bytes(int(blocks.value), touched)
+    return KeyBytes(Blocks(*parts), _NO_CONTENT, fewer, more, untouched)
 
 
 def _content(
@@ -136,11 +168,12 @@ def _content(
             )
 
 
-def key_table(node: NodeFootprint, keys: float) -> TableBytes:
+def key_table(node: NodeFootprint, keys: float, *, expires: bool = False) -> TableBytes:
     """The node's tables for a number of keys: of all keys, or of those with a time to live."""
     g = node.generation
     if node.slots is not None and g.slots == "tables":
-        struct = g.table_struct_bytes + _SLOT_METADATA_BYTES
+        metadata = g.slot_expires_metadata_bytes if expires else g.slot_metadata_bytes
+        struct = g.table_struct_bytes + metadata
         return slot_tables_bytes(
             g.table, keys, slots=node.slots, struct_bytes=struct, allocator=node.allocator
         )
@@ -170,29 +203,48 @@ class Weight:
     beside: Baseline
 
     @property
-    def _tables(self) -> float:
+    def tables(self) -> float:
+        """Tables of keys that have moved."""
         return self.table.settled + self.expires_table.settled
 
     @property
     def used_bytes(self) -> float:
         """`used_memory` when all tables have moved."""
-        return self.beside.total + self._tables + self._of_keys("settled")
+        return self.beside.total + self.tables + self._of_keys("settled")
 
     @property
     def rehashing_bytes(self) -> float:
         """The most it is while the last doubling of every table is under way."""
         moving = self.table.rehash + self.expires_table.rehash
-        return self.beside.total + self._tables + moving + self._of_keys("moving")
+        return self.beside.total + self.tables + moving + self._of_keys("rehashing")
 
     @property
-    def low_bytes(self) -> float:
-        """Settled, with idle connections."""
-        return self.used_bytes - self.beside.clients + self.beside.clients_low
+    def least_bytes(self) -> float:
+        """Settled, with idle connections and the least spare room in strings."""
+        fixed = self.beside.total - self.beside.clients + self.beside.clients_low
+        return fixed + self.tables + self._of_keys("least")
+
+    def most_bytes(self, *, stalled: bool = False) -> float:
+        """The most it may be now.
+
+        Tables move if they still may, the buffers of all connections are full, and strings have the
+        most spare room.
+
+        Parameters
+        ----------
+        stalled
+            Whether moves may stand still for a while, as during the life of a child
+            (dict_can_resize in dict.c): then any table may be moving.
+        """
+        fixed = self.beside.total - self.beside.clients + self.beside.clients_high
+        tables = (self.table, self.expires_table)
+        moving = sum(each.rehash if stalled else each.moving for each in tables)
+        return fixed + self.tables + moving + self._of_keys("most_rehashing" if stalled else "most")
 
     @property
-    def high_bytes(self) -> float:
-        """While tables move, with the reply buffers of all connections full."""
-        return self.rehashing_bytes - self.beside.clients + self.beside.clients_high
+    def untouched_bytes(self) -> float:
+        """Of used memory, what is never written to and so not resident: ends of large blocks."""
+        return self._of_keys("untouched")
 
     def _of_keys(self, state: str) -> float:
         return sum(
@@ -247,7 +299,22 @@ def beside_of(scenario: MemoryScenario, node: NodeFootprint) -> Baseline:
         commands=scenario.commands,
         replicas=scenario.replicas,
         repl_backlog_bytes=scenario.repl_backlog_bytes,
+        argument_bytes=max(map(_longest_argument, scenario.data)),
+        allocator=node.allocator,
     )
+
+
+def _longest_argument(population: Population) -> int:
+    """The longest argument with which a population is written."""
+    match population:
+        case Strings():
+            return 0 if population.integers else max(size for size, _ in population.sizes)
+        case Hashes():
+            return max(population.field_bytes, population.value_bytes)
+        case Lists():
+            return population.element_bytes
+        case _:
+            return population.member_bytes
 
 
 def weigh(
@@ -290,6 +357,6 @@ def weigh_keys(
         keys=keys,
         per_key=per_key,
         table=key_table(node, sum(keys)),
-        expires_table=key_table(node, expiring),
+        expires_table=key_table(node, expiring, expires=True),
         beside=beside,
     )

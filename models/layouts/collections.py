@@ -42,11 +42,9 @@ _LINKED_LIST_ENTRIES = 512
 _NODE_MOST_BYTES = 8192
 """A quicklist's node takes elements up to here (list-max-listpack-size -2)."""
 
-_FIELD_POINTER_BYTES = 9
-"""In front of a field in Valkey 8.1: pointer to its value and where the field begins (t_hash.c)."""
-
 _MOST_ENTRY_BYTES = 128
-"""Up to which size a hash's field and value share a block from 9.0 on (entry.h)."""
+"""Up to which size a hash's field and value share a block in Valkey from 8.1 and Redis from 8.6 on
+(EMBED_VALUE_MAX_ALLOC_SIZE in entry.h; t_hash.c of Valkey 8.1)."""
 
 _SKIP_LIST_SHARE = 0.25
 """ZSKIPLIST_P: share of the nodes of one level that reach the next."""
@@ -56,19 +54,21 @@ _LEVEL_BYTES = 16
 
 _LEVELS = 32
 
-_SORTED_SET_BYTES, _SKIP_LIST_BYTES, _QUICKLIST_BYTES, _LINKED_LIST_BYTES = 16, 32, 40, 48
+_SORTED_SET_BYTES, _QUICKLIST_BYTES, _LINKED_LIST_BYTES = 16, 40, 48
 
 
 class Content(NamedTuple):
     """Bytes of one collection beside its key.
 
     `items` are members, fields, elements and what holds them; `table` the array of its own table;
-    `rehash` comes on top while that table moves, which takes commands on the collection.
+    `rehash` comes on top while that table moves, which takes commands on the collection, and
+    `moving` is as much of it as there may be now (`TableBytes`).
     """
 
     items: float
     table: float = 0.0
     rehash: float = 0.0
+    moving: float = 0.0
 
 
 def set_content(
@@ -100,7 +100,7 @@ def hash_content(
     if fields <= PACKED_ENTRIES["hash"] and longest <= PACKED_ITEM_BYTES:
         return _packed(g, allocator, fields, [(field_bytes, False), (value_bytes, False)])
     each = hash_field_bytes(g, allocator, field_bytes=field_bytes, value_bytes=value_bytes)
-    return _with_table(g, allocator, fields, each)
+    return _with_table(g, allocator, fields, each, kind=g.field_table)
 
 
 def hash_field_bytes(
@@ -116,8 +116,6 @@ def hash_field_bytes(
     field, value = sds_bytes(field_bytes), size_class(sds_bytes(value_bytes), allocator)
     if g.hash_table == "entries":
         return size_class(ENTRY_BYTES, allocator) + size_class(field, allocator) + value
-    if g.hash_table == "beside":
-        return size_class(_FIELD_POINTER_BYTES + field, allocator) + value
     inside = field + sds_bytes(value_bytes, smallest_header_bytes=3)
     if inside <= _MOST_ENTRY_BYTES:
         return size_class(inside, allocator)
@@ -134,9 +132,9 @@ def sorted_set_content(
     each = sorted_set_member_bytes(g, allocator, member_bytes=member_bytes)
     fixed = sum(
         size_class(size, allocator)
-        for size in (_SORTED_SET_BYTES, _SKIP_LIST_BYTES, g.skip_list_header_bytes)
+        for size in (_SORTED_SET_BYTES, g.skip_list_bytes, g.skip_list_header_bytes)
     )
-    content = _with_table(g, allocator, members, each)
+    content = _with_table(g, allocator, members, each, kind=g.member_table)
     return content._replace(items=content.items + fixed)
 
 
@@ -145,8 +143,9 @@ def sorted_set_member_bytes(g: Generation, allocator: Allocator, *, member_bytes
     """A member of a sorted set that has a skip list: node, member, entry of the table."""
     inside = 0
     if g.sorted_set_table == "inside":
-        # Score, way back, length of the member's header, member.
-        node, inside, other = 16, 1 + sds_bytes(member_bytes), 0
+        # Score, way back, member, in Valkey after the length of its header.
+        node, inside, other = 16, sds_bytes(member_bytes), 0
+        inside += g.engine == "valkey"
     else:
         # Member, score, way back.
         node = 24
@@ -239,4 +238,4 @@ def _with_table(
     """A collection with a table of its own."""
     table = table_bytes(kind or g.collection_table, count, allocator)
     struct = size_class(g.table_struct_bytes, allocator)
-    return Content(struct + count * each_bytes, table.settled, table.rehash)
+    return Content(struct + count * each_bytes, table.settled, table.rehash, table.moving)

@@ -1,17 +1,17 @@
 """What each version of an engine keeps in memory for a key, a table, a collection, a connection.
 
 Read for behaviour and constants in dict.c, hashtable.c, kvstore.c, object.c, entry.c, quicklist.c,
-t_hash.c, t_set.c, t_zset.c, networking.c and config.c of Redis 2.8.6, 6.2, 7.0.15 and 7.4 and of
-Valkey 7.2.5, 8.0.1, 8.1.0, 9.0.0 and 9.1.0. Of Redis 8.2 to 8.6 only what is written about them:
-key and small value share an object as in Valkey 8.1 (object.c), which hangs in its bucket (dict.c);
-nothing of it was checked live. Hashes and sorted sets of 8.6, up to 16.7 and 30.5% smaller than
-those of 8.4 by its announcement, are taken for those of 8.4. What a server holds
-before the first key is measured, see `baseline`.
+t_hash.c, t_set.c, t_zset.c, networking.c and config.c of Redis 2.6.17, 2.8.6, 6.2, 7.0.15, 7.4, 8.0
+and 8.6 and of Valkey 7.2.5, 8.0.1, 8.1, 9.0.0 and 9.1.0. Of Redis 8.2 and 8.4 only what is written
+about them: key and small value share an object as in Valkey 8.1 (object.c), which hangs in its
+bucket (dict.c). What a server holds before the first key is measured, see `ServerBytes`. By how
+much live servers differ from all this is in `footprint/errors.yaml`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -37,6 +37,32 @@ apart; the key inside the entry; key and small value inside the object, with a d
 hashtable; and the value in the place of the pointer to it."""
 
 
+class ServerBytes(Record):
+    """What a server holds beside its data, in bytes; measured in fresh servers (INFO memory).
+
+    Attributes
+    ----------
+    startup
+        Without clients, with one database (used_memory_startup).
+    database
+        Of each further one.
+    cluster
+        What cluster mode adds: state of the cluster and arrays of slots.
+    client, idle_client
+        A connection that has just been active, without what its reply buffer may hold then, and one
+        that waits.
+    reply_buffer
+        What the reply buffer of an active connection may take besides.
+    """
+
+    startup: float
+    database: float
+    cluster: float
+    client: float
+    idle_client: float
+    reply_buffer: float
+
+
 class Generation(Record):
     """Rules and constants of one version.
 
@@ -51,6 +77,10 @@ class Generation(Record):
     slots
         What cluster mode adds to find the keys of a slot: two `links` in each entry, or `tables`,
         one for each slot. None where it isn't modelled: a radix tree of keys up to Redis 6.2.
+    slot_metadata_bytes, slot_expires_metadata_bytes
+        What each slot's table of keys, and of keys with a time to live, has beside its struct: its
+        place in the list of those that move (kvstore.c), in Redis from 8.0 on also histograms of
+        sizes (5 types of 60 counters).
     packed
         What small collections are packed in.
     packed_sets
@@ -59,8 +89,8 @@ class Generation(Record):
         How a large set keeps its members: `objects`, `entries` of a dict, `direct` (a lone member
         of a bucket needs no entry), or `members` in a hashtable.
     hash_table
-        How a large hash keeps a field: `objects`, `entries`, `beside` (field with a pointer to its
-        value), or `inside` (with the value, if both are small).
+        How a large hash keeps a field: `objects`, `entries`, or `inside` (with the value, if both
+        are small).
     sorted_set_table
         `objects`, `entries` with nodes that point to the member, `nodes` in a hashtable that point
         to it, or `inside`: nodes with the member.
@@ -71,10 +101,22 @@ class Generation(Record):
         Of a quicklist's node.
     quicklist_margin_bytes
         By how much a new element is overestimated when a node is asked whether it takes it.
-    skip_list_header_bytes
-        The header node has room for all levels (ZSKIPLIST_MAXLEVEL).
+    skip_list_bytes, skip_list_header_bytes
+        A skip list's struct, and its header node, which has room for all levels
+        (ZSKIPLIST_MAXLEVEL).
+    large_arguments
+        How a connection makes room for an argument of 32 KiB or more, which becomes the value
+        itself (`strings.py`): `grown` ahead for it and for the next one, `first_grown` for it while
+        the next one gets `exact` room, or always `exact`.
+    trims_strings
+        Whether SET gives back spare room of more than a tenth (tryObjectEncoding in object.c, from
+        Redis 2.6.16 on).
     backlog_bytes
         repl-backlog-size by default.
+    server
+        What it holds beside its data.
+    server_measured
+        Whether that was measured on this very version.
     """
 
     engine: str
@@ -83,16 +125,23 @@ class Generation(Record):
     allocator: Allocator
     table_struct_bytes: int
     slots: Literal["links", "tables"] | None
+    slot_metadata_bytes: int
+    slot_expires_metadata_bytes: int
     packed: Literal["ziplist", "listpack"]
     packed_sets: int
     set_table: Literal["objects", "entries", "direct", "members"]
-    hash_table: Literal["objects", "entries", "beside", "inside"]
+    hash_table: Literal["objects", "entries", "inside"]
     sorted_set_table: Literal["objects", "entries", "nodes", "inside"]
     lists: Literal["linked", "quicklist", "packed_first"]
     list_node_bytes: int
     quicklist_margin_bytes: int
+    skip_list_bytes: int
     skip_list_header_bytes: int
+    large_arguments: Literal["grown", "first_grown", "exact"]
+    trims_strings: bool
     backlog_bytes: int
+    server: ServerBytes
+    server_measured: bool
 
     @property
     def table(self) -> TableKind:
@@ -101,8 +150,22 @@ class Generation(Record):
 
     @property
     def collection_table(self) -> TableKind:
-        """Kind of the tables of fields, members of sorted sets and, but for `direct`, of sets."""
+        """Kind of the tables of collections, but for those of a dict without entries."""
         return "hashtable" if self.keys.startswith("hashtable") else "dict"
+
+    @property
+    def field_table(self) -> TableKind:
+        """Kind of the tables of fields."""
+        return self._table_of(direct=self.hash_table == "inside")
+
+    @property
+    def member_table(self) -> TableKind:
+        """Kind of the tables of members of sorted sets."""
+        return self._table_of(direct=self.sorted_set_table == "inside")
+
+    def _table_of(self, *, direct: bool) -> TableKind:
+        kind = self.collection_table
+        return "dict_direct" if direct and kind == "dict" else kind
 
     @property
     def key_in_object(self) -> bool:
@@ -122,7 +185,8 @@ def _read() -> tuple[Generation, ...]:
     for row in read_yaml(file)["generations"]:
         like = row.pop("like", None)
         base = {} if like is None else found[like].model_dump()
-        one = parse(Generation, {**base, **row}, file=file)
+        measured = {"server_measured": "server" in row}
+        one = parse(Generation, {**base, **measured, **row}, file=file)
         found[one.name] = one
     return tuple(found.values())
 
@@ -166,7 +230,7 @@ def generation(engine: str, version: str | None = None) -> Generation:
         return same[-1]
     asked = _MANAGED_VERSIONS.get(version, version) if engine in _MANAGED else version
     found = next(
-        (each for each in same for known in _spellings(asked) if known in each.versions), None
+        (each for known in _spellings(asked) for each in same if known in each.versions), None
     )
     if found is None and taken_as(engine, version) is not None:
         return same[-1]
@@ -179,6 +243,7 @@ def generation(engine: str, version: str | None = None) -> Generation:
     return found
 
 
+@lru_cache(maxsize=256)
 def taken_as(engine: str, version: str | None) -> str | None:
     """What to say of a version that is newer than all known ones of an engine; None of others."""
     name = _MANAGED.get(engine, engine)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .allocator import Allocator, size_class
 from .generations import Generation, KeyLayout
-from .strings import EMBEDDED_STRING_BYTES, old_sds_bytes, sds_bytes
+from .strings import EMBEDDED_STRING_BYTES, old_sds_bytes, sds_bytes, string_bytes
 
 OBJECT_BYTES = 16
 """Type, encoding, last access, references; pointer to the value (object.h)."""
@@ -115,22 +115,27 @@ def string_blocks(
     integers: bool = False,
     ttl: bool = False,
     cluster: bool = False,
+    spare_bytes: int = 0,
 ) -> Blocks:
     """Blocks of a key with a string, or with a whole number, which lies in its object's pointer.
 
     Whole numbers below 10,000 share objects up to Valkey 8.0, which is left out.
+
+    Parameters
+    ----------
+    spare_bytes
+        Room behind a string that is no part of another block (`strings.spare_room`).
     """
     blocks = key_blocks(generation, allocator, key_bytes=key_bytes, ttl=ttl, cluster=cluster)
     if integers:
         return blocks
-    if generation.keys == "objects":
-        return blocks._replace(value=size_class(old_sds_bytes(value_bytes), allocator))
     if generation.key_in_object:
         inside = embedded_value_bytes(
             generation.keys, key_bytes=key_bytes, value_bytes=value_bytes
         ) + (EXPIRY_BYTES if ttl else 0)
         if inside <= most_embedded_bytes(generation.keys):
             return blocks._replace(object=size_class(inside, allocator))
-    elif value_bytes <= EMBEDDED_STRING_BYTES:
+    elif value_bytes <= EMBEDDED_STRING_BYTES and generation.keys != "objects":
         return blocks._replace(object=size_class(embedded_string_bytes(value_bytes), allocator))
-    return blocks._replace(value=size_class(sds_bytes(value_bytes), allocator))
+    whole = string_bytes(generation, value_bytes + spare_bytes)
+    return blocks._replace(value=size_class(whole, allocator))

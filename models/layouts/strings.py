@@ -1,12 +1,38 @@
-"""Bytes of the engine's strings, and of the packed lists that small collections are kept in."""
+"""Bytes of the engine's strings, and of the packed lists that small collections are kept in.
+
+**Spare room.** An argument of 32 KiB or more is not copied out of the query buffer: the buffer,
+which has room for the whole argument and its line end and is read until just that is in it, becomes
+the value, and the connection gets a new buffer as large for the next one (processMultibulkBuffer
+and readQueryFromClient in networking.c; PROTO_MBULK_BIG_ARG, from Redis 2.6 on). Up to Redis 6.2
+sdsMakeRoomFor makes the room, which doubles a string below 1 MiB and adds 1 MiB to a longer one
+(SDS_MAX_PREALLOC in sds.c). So does the next buffer's up to 3.0; from 3.2 on that has exactly the
+length of this argument, so that only the first of a connection and longer ones are grown, and from
+Redis 7.0 on both are exact (sdsMakeRoomForNonGreedy). A connection that is slow loses spare room
+before it is used: several times a second a buffer more than twice as long as what it held lately is
+cut to what it holds (clientsCronResizeQueryBuffer in redis.c, server.c) and then grows again, up to
+twice what has arrived; so a value may have any room between none and all of it. SET gives back room
+of more than a tenth of the value from Redis 2.6.16 on (tryObjectEncoding in object.c).
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+from .generations import Generation
 
 EMBEDDED_STRING_BYTES = 44
 """OBJ_ENCODING_EMBSTR_SIZE_LIMIT: up to here a value lies in its object (object.c)."""
 
 INTSET_HEADER_BYTES = 8
 """Encoding and length (intset.h)."""
+
+LARGE_ARGUMENT_BYTES = 32 * 1024
+"""From here on an argument becomes the value without a copy (PROTO_MBULK_BIG_ARG)."""
+
+_GROWN_AHEAD_BYTES = 1 << 20
+"""SDS_MAX_PREALLOC (sds.h)."""
+
+_LINE_END_BYTES = 2
 
 _OLD_HEADER_BYTES = 8
 """Length and free bytes of a string up to Redis 3.0 (sds.h)."""
@@ -31,6 +57,57 @@ def sds_bytes(length: int, *, smallest_header_bytes: int = 1) -> int:
 def old_sds_bytes(length: int) -> int:
     """The same up to Redis 3.0."""
     return _OLD_HEADER_BYTES + length + 1
+
+
+class SpareRoom(NamedTuple):
+    """Bytes behind a string that it doesn't use: the least, usually, and the most."""
+
+    least: int
+    usual: int
+    most: int
+
+
+NO_SPARE_ROOM = SpareRoom(0, 0, 0)
+
+
+def spare_room(g: Generation, length: int) -> SpareRoom:
+    """Spare room of a value that was set, by its length; see the module.
+
+    Without trimming all of the room is taken to be as likely as none: in between lies `usual`.
+    """
+    if length < LARGE_ARGUMENT_BYTES or g.large_arguments == "exact":
+        return NO_SPARE_ROOM
+    needed = length + _LINE_END_BYTES
+    whole = _grown_bytes(needed) - length
+    if not g.trims_strings:
+        return SpareRoom(0, whole // 2, whole)
+    kept = whole if whole <= length // 10 else 0
+    return SpareRoom(
+        0, kept if g.large_arguments == "grown" else 0, max(kept, min(whole, length // 10))
+    )
+
+
+def query_buffer_bytes(g: Generation, length: int) -> int:
+    """The query buffer that a connection keeps for the next argument after one of this length.
+
+    As requested; none after a short one, whose buffer is that of every connection. The connection
+    gives it back when it has waited for 2 s.
+    """
+    if length < LARGE_ARGUMENT_BYTES:
+        return 0
+    needed = length + _LINE_END_BYTES
+    room = _grown_bytes(needed) if g.large_arguments == "grown" else needed
+    return string_bytes(g, room)
+
+
+def _grown_bytes(length: int) -> int:
+    """The room that sdsMakeRoomFor makes for a string of this length."""
+    return 2 * length if length < _GROWN_AHEAD_BYTES else length + _GROWN_AHEAD_BYTES
+
+
+def string_bytes(g: Generation, length: int) -> int:
+    """Bytes of a string of its own, with the headers of a version."""
+    return old_sds_bytes(length) if g.keys == "objects" else sds_bytes(length)
 
 
 def integer_bytes(digits: int) -> int:

@@ -43,11 +43,13 @@ _NEGLIGIBLE = 1e-9
 class TableBytes(NamedTuple):
     """What a table weighs beside its entries.
 
-    `rehash` comes on top while the last doubling is under way.
+    `rehash` comes on top while the last doubling is under way. `moving` is as much of it as there
+    may be now, if entries were added one after the other: none where the move must have ended.
     """
 
     settled: float
     rehash: float
+    moving: float = 0.0
 
 
 NO_TABLE = TableBytes(0.0, 0.0)
@@ -117,15 +119,31 @@ def _old_array_bytes(kind: TableKind, buckets: int, allocator: Allocator) -> flo
     return _array_bytes(kind, most_entries(kind, before), before, allocator)
 
 
+def last_moving(kind: TableKind, buckets: int) -> int:
+    """Most entries with which the doubling to a number of buckets may be under way.
+
+    Each entry that is added moves a bucket that isn't empty (_dictRehashStep in dict.c, rehashStep
+    in hashtable.c). Of the old buckets of a dict, which has an entry for each, 1 - 1/e are not
+    empty; of those of a hashtable, which has seven, all.
+    """
+    before = buckets // 2
+    if not _has_smaller(kind, buckets):
+        return 0
+    share = 1.0 if kind == "hashtable" else -math.expm1(-1.0)
+    return most_entries(kind, before) + math.ceil(share * before)
+
+
 @lru_cache(maxsize=4096)
 def table_bytes(kind: TableKind, entries: int, allocator: Allocator) -> TableBytes:
     """Arrays of one table."""
     if entries <= 0:
         return NO_TABLE
     buckets = buckets_of(kind, entries)
+    old = _old_array_bytes(kind, buckets, allocator)
     return TableBytes(
         _array_bytes(kind, entries, buckets, allocator),
-        _old_array_bytes(kind, buckets, allocator),
+        old,
+        old if entries <= last_moving(kind, buckets) else 0.0,
     )
 
 
@@ -152,7 +170,8 @@ def slot_tables_bytes(
     spread = 8.0 * math.sqrt(mean)
     buckets = buckets_of(kind, max(1, int(mean - spread)))
     settled = -math.expm1(-mean) * size_class(struct_bytes, allocator)
-    rehash, most_below = 0.0, most_entries(kind, buckets // 2) if _has_smaller(kind, buckets) else 0
+    rehash, moving = 0.0, 0.0
+    most_below = most_entries(kind, buckets // 2) if _has_smaller(kind, buckets) else 0
     while True:
         most = most_entries(kind, buckets)
         share = _poisson_up_to(most, mean) - _poisson_up_to(most_below, mean)
@@ -161,9 +180,12 @@ def slot_tables_bytes(
             part = _poisson_up_to(most - 1, mean) - _poisson_up_to(most_below - 1, mean)
             load = max(mean * part / share, 1.0)
             settled += share * _array_bytes(kind, round(load, 3), buckets, allocator)
-            rehash += share * _old_array_bytes(kind, buckets, allocator)
+            old = _old_array_bytes(kind, buckets, allocator)
+            rehash += share * old
+            still = min(most, last_moving(kind, buckets))
+            moving += old * max(0.0, _poisson_up_to(still, mean) - _poisson_up_to(most_below, mean))
         if most > mean + spread:
-            return TableBytes(slots * settled, slots * rehash)
+            return TableBytes(slots * settled, slots * rehash, slots * moving)
         most_below, buckets = most, 2 * buckets
 
 

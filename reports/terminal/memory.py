@@ -14,6 +14,7 @@ from forecache.models.footprint.answers import (
 )
 from forecache.models.footprint.fitting import Fitting
 
+from ..text.estimates import estimate_text
 from ..text.formats import UNKNOWN, byte_size, count, plain
 from ..text.settings import setting_name, varying_keys
 from .columns import Column, print_columns
@@ -59,12 +60,17 @@ def _print_sweep(points: list[MemoryPoint], console: Console) -> None:
     keys = varying_keys(given)
     columns = [
         *(of(setting_name(key), (plain(each.get(key)) for each in given)) for key in keys),
-        of("used", (byte_size(point.used_memory_bytes.value) for point in points)),
+        of("used (95%)", map(_used, points)),
         of("resident", (byte_size(point.resident_bytes) for point in points)),
         of("forking", (byte_size(point.forked_bytes.value) for point in points)),
         of("keys that fit", map(_fitting, points)),
     ]
     print_columns(columns, console, lead=len(keys))
+
+
+def _used(point: MemoryPoint) -> str:
+    used = point.used_memory_bytes
+    return estimate_text(used.value, used.low, used.high, "bytes")
 
 
 def _fitting(point: MemoryPoint) -> str:
@@ -90,7 +96,6 @@ def _print_point(point: MemoryPoint, console: Console) -> None:
 
 
 def _print_facts(point: MemoryPoint, console: Console) -> None:
-    used = point.used_memory_bytes
     beside = [
         f"{words} {byte_size(point.beside[name])}"
         for name, words in _BESIDE.items()
@@ -99,11 +104,11 @@ def _print_facts(point: MemoryPoint, console: Console) -> None:
     lines = [
         (
             "Used memory",
-            f"{byte_size(used.value)} ({byte_size(used.low)} to {byte_size(used.high)})",
+            _used(point),
         ),
         ("  of that", ", ".join(beside)),
         ("While tables move", byte_size(point.rehashing_bytes)),
-        ("Resident", byte_size(point.resident_bytes)),
+        ("Resident", _resident(point)),
         ("While a child lives", _forked(point.forked_bytes)),
         ("Keys", _keys(point.keys)),
     ]
@@ -117,12 +122,18 @@ def _print_facts(point: MemoryPoint, console: Console) -> None:
     console.print(table)
 
 
+def _resident(point: MemoryPoint) -> str:
+    ends = point.resident_low_bytes, point.resident_high_bytes
+    return estimate_text(point.resident_bytes, *ends, "bytes")
+
+
 def _fits_lines(fits: Fitting) -> list[tuple[str, str]]:
     doubling = fits.next_doubling
     return [
         (
             "Keys that fit",
-            f"{_keys(fits.keys)} in {byte_size(fits.limit_bytes)}, {_LIMITS[fits.limit]}; "
+            f"{_keys(fits.keys)} ({_keys(fits.keys_low)} to {_keys(fits.keys_high)}) in "
+            f"{byte_size(fits.limit_bytes)}, {_LIMITS[fits.limit]}; "
             f"{_keys(fits.keys_while_rehashing)} with room for tables to move",
         ),
         (

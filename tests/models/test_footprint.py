@@ -166,11 +166,11 @@ def test_tables_of_slots_are_as_large_as_their_own_keys_ask_for() -> None:
 
 
 def test_both_arrays_exist_while_a_table_moves() -> None:
-    assert table_bytes("dict", 1025, "jemalloc") == (2048 * 8, 1024 * 8)
-    settled, rehash = table_bytes("hashtable", 7 * 1024 + 1, "jemalloc")
+    assert table_bytes("dict", 1025, "jemalloc") == (2048 * 8, 1024 * 8, 1024 * 8)
+    settled, rehash, _ = table_bytes("hashtable", 7 * 1024 + 1, "jemalloc")
     assert settled == pytest.approx(2048 * 64 * 1.027, rel=0.001)
     assert rehash == pytest.approx(1024 * 64 * 1.414, rel=0.001)
-    assert table_bytes("dict", 0, "jemalloc") == (0, 0)
+    assert table_bytes("dict", 0, "jemalloc") == (0, 0, 0)
 
 
 # --- keys and published totals ------------------------------------------------------------------
@@ -306,7 +306,10 @@ def test_a_time_to_live_never_makes_it_lighter(
 @given(nodes, populations)
 def test_states_are_in_order(node: NodeFootprint, population: Population) -> None:
     weight = weigh(node, [population])
-    assert weight.low_bytes <= weight.used_bytes <= weight.rehashing_bytes <= weight.high_bytes
+    assert weight.least_bytes <= weight.used_bytes <= weight.most_bytes()
+    assert weight.most_bytes() <= weight.most_bytes(stalled=True)
+    assert weight.used_bytes <= weight.rehashing_bytes <= weight.most_bytes(stalled=True)
+    assert 0.0 <= weight.untouched_bytes <= weight.used_bytes
 
 
 @settings(max_examples=40)
@@ -331,18 +334,21 @@ def test_what_fits_is_the_inverse_of_what_it_weighs(
     mixture = Mixture(scenario)
     [limited] = limits_of(scenario)
 
-    def needed(bytes_used: float) -> float:
-        return mixture.room(bytes_used, limited).needed_bytes
+    def needed(count: int) -> float:
+        weight = mixture.weight(count)
+        untouched = weight.untouched_bytes
+        return mixture.room(weight.used_bytes, limited, untouched_bytes=untouched).needed_bytes
 
     try:
         fits = keys_that_fit(scenario)
     except InputError:
-        assert needed(mixture.weight(1).used_bytes) > limit
+        assert needed(1) > limit
         return
     assert fits is not None
-    assert needed(mixture.weight(fits.keys).used_bytes) <= limit
-    assert needed(mixture.weight(fits.keys + 1).used_bytes) > limit
+    assert needed(fits.keys) <= limit
+    assert needed(fits.keys + 1) > limit
     assert fits.keys_while_rehashing <= fits.keys
+    assert fits.keys_low <= fits.keys <= fits.keys_high
     assert fits.next_doubling.keys > fits.keys or scenario.cluster
 
 
