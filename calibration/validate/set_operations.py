@@ -18,11 +18,13 @@ from scipy.optimize import brentq
 
 from forecache.hwprofiles.files import parse
 from forecache.models.over_time.large_commands.commands import Lasting
+from forecache.models.over_time.large_commands.intervals import model_error
 from forecache.models.over_time.large_commands.scenario import LargeCommands
 from forecache.models.over_time.large_commands.timeline import lasting_of, place_of
+from forecache.models.over_time.large_commands.work import load_work
+from forecache.models.results.intervals import interval_over_cases
 from forecache.sim.effort import check_work
 from forecache.sim.errors import InputError
-from forecache.sim.statistics import Estimate
 
 from .comparison import ComparedDataset, ComparedPoint, DurationValidation, FittedFactor, summary_of
 from .dataset import Dataset
@@ -184,14 +186,19 @@ def validate_large_commands(dataset: Dataset, file: str) -> DurationValidation:
     points = []
     for number, point in enumerate(dataset.points):
         value = nominal[number].lasts_ns / 1e9
-        values = [value, *(each[number] for each in others)]
+        chosen = load_work(scenarios[number].engine, scenarios[number].engine_version)
+        predicted = interval_over_cases(
+            value,
+            [each[number] for each in others],
+            error=model_error(chosen.work.errors.lasts, chosen),
+        )
         points.append(
             ComparedPoint(
                 index=number,
                 given=point.given,
                 role=point.role,
                 observed={QUANTITY: observed[number]},
-                predicted={QUANTITY: Estimate(value, min(values), max(values))},
+                predicted={QUANTITY: predicted},
                 bound_by=nominal[number].binds,
                 parts_s=parts_s(nominal[number]),
             )

@@ -35,13 +35,14 @@ from forecache.models.over_time.cluster.slots.migration import (
     saving,
 )
 from forecache.models.over_time.cluster.slots.migration_work import (
+    MigrationProfile,
     MigrationWork,
     load_migration_profile,
 )
 from forecache.models.over_time.cluster.slots.slots import SLOTS, Move, even_owners, rebalance
 from forecache.models.prediction.predict import predict_cases
+from forecache.models.results.intervals import interval_over_cases
 from forecache.sim.errors import InputError
-from forecache.sim.statistics import Estimate
 
 from .comparison import ComparedDataset, ComparedPoint, DurationValidation, FittedFactor, summary_of
 from .dataset import Dataset, DatasetPoint
@@ -155,8 +156,10 @@ def validate_migrations(dataset: Dataset, file: str) -> DurationValidation:
         _check(seen, nominal[number], f"{file}: points[{number}]")
         predicted = {}
         for name in seen:
-            values = [nominal[number][name], *(each[number][name] for each in others)]
-            predicted[name] = Estimate(values[0], min(values), max(values))
+            own = _profile(cases[number]).error.half_width if name == QUANTITY else 0.0
+            predicted[name] = interval_over_cases(
+                nominal[number][name], [each[number][name] for each in others], error=own
+            )
         points.append(
             ComparedPoint(
                 index=number,
@@ -333,9 +336,14 @@ def _job_s(
     ).duration_s  # fmt: skip
 
 
+def _profile(case: Rebalance) -> MigrationProfile:
+    return load_migration_profile(
+        "redis-key-by-key" if case.method == "key_by_key" else "valkey-atomic"
+    )
+
+
 def _work(case: Rebalance, factor: float) -> MigrationWork:
-    name = "redis-key-by-key" if case.method == "key_by_key" else "valkey-atomic"
-    profile = load_migration_profile(name)
+    profile = _profile(case)
     return profile.on(float(profile.rate_per_ns.value or 1.0) * factor)
 
 

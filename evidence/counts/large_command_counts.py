@@ -13,9 +13,10 @@ Counts are exact and need no clock; `models.large_commands.work` makes numbers p
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,6 +36,7 @@ from forecache.models.over_time.large_commands.work import (
     Layout,
     moved_entries,
 )
+from forecache.models.results.intervals import relative_error
 from forecache.sim.errors import EngineError
 
 from ..harness import EMBEDDED, Asked, Files
@@ -47,6 +49,8 @@ GROWING_RESULT = (
 """Commands that fill a table, which grows."""
 
 FOLDER = Path("evidence/counts/large_command_counts")
+MEASURED = Path("docs/accuracy/large-commands.json")
+"""Commands on live engines, measured and predicted (`live/large_commands_check.py`)."""
 ENGINES = Path("models/over_time/large_commands/engines")
 
 _NO_STRING_INSTRUCTIONS = 1 << 30
@@ -300,8 +304,30 @@ def solve(rows: list[dict[str, Any]], name: str, *, layout: Layout) -> dict[str,
     return found | ({"moved": by_moved} if growing else {})
 
 
-def profile_of(found: dict[str, Any], *, client: dict[str, Any] | None) -> dict[str, Any]:
-    """A file of `models/over_time/large_commands/engines` from counts."""
+def log_error(found: dict[str, float]) -> float:
+    """Logarithm of predicted over measured."""
+    return math.log(found["predicted"] / found["measured"])
+
+
+def errors_of(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """How far off the main thread's time and the whole time were, over commands of an engine."""
+    each = list(rows)
+    return {
+        name: relative_error([log_error(row[quantity]) for row in each]).model_dump()
+        for name, quantity in (("main_thread", "main_thread_ms"), ("lasts", "lasts_ms"))
+    }
+
+
+def profile_of(
+    found: dict[str, Any], *, client: dict[str, Any] | None, errors: dict[str, Any]
+) -> dict[str, Any]:
+    """A file of `models/over_time/large_commands/engines` from counts.
+
+    Parameters
+    ----------
+    errors
+        Those of the engine's commands.
+    """
     counted = f"{found['engine']}-{found['version']}"
     about = dict(PROFILES[counted])
     growth = about.pop("growth")
@@ -327,6 +353,7 @@ def profile_of(found: dict[str, Any], *, client: dict[str, Any] | None) -> dict[
         data["client"] = {
             name: leaves(client["client"], name, source) for name in ("reply", "pipe")
         } | {"growth": growth}
+    data["errors"] = errors
     return data
 
 
@@ -365,10 +392,13 @@ def profiles(_asked: Asked) -> Files:
     counts = {
         path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.json")
     }
+    measured = json.loads(MEASURED.read_text(encoding="utf-8"))
     files = {}
     for found in counts.values():
         client = found if "client" in found else counts["redis-7.0.15"]
-        data = profile_of(found, client=client)
+        engine = f"{found['engine']} {'.'.join(found['version'].split('.')[:2])}."
+        rows = [row for of in measured if of["engine"].startswith(engine) for row in of["rows"]]
+        data = profile_of(found, client=client, errors=errors_of(rows))
         path = ENGINES / f"{data['id']}.yaml"
         parse(LargeWork, data, file=path)
         files[path] = dump_yaml(data)

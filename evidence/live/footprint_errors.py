@@ -19,7 +19,6 @@ from forecache.hwprofiles.files import dump_yaml
 from forecache.models.footprint.baseline import COMMAND_BYTES
 from forecache.models.footprint.errors import (
     AllocatorFamily,
-    DataError,
     FootprintErrors,
     VersionErrors,
     allocator_family,
@@ -29,6 +28,7 @@ from forecache.models.footprint.errors import (
 from forecache.models.footprint.schema import MemoryScenario
 from forecache.models.footprint.weigh import Weight, beside_of, node_of, weigh
 from forecache.models.layouts.generations import Generation, generation
+from forecache.models.results.intervals import RelativeError
 
 from .footprint_load import commands_of
 
@@ -140,7 +140,7 @@ def errors_of(
         found.setdefault(key, []).append(row["residual"])
         if row.get("first_residual") is not None:
             first[key[3]].setdefault(key[:2], []).append(row["first_residual"])
-    versions: dict[tuple[str, str, AllocatorFamily], dict[str, DataError]] = {}
+    versions: dict[tuple[str, str, AllocatorFamily], dict[str, RelativeError]] = {}
     for (*version, type_), residuals in found.items():
         sum_of_squares = USUAL**2 + sum(each**2 for each in residuals)
         points = len(residuals) + 1
@@ -158,8 +158,8 @@ def errors_of(
     )
 
 
-def _error(mean_square: float, points: int) -> DataError:
-    return DataError(error=float(f"{math.sqrt(mean_square):.4g}"), points=points)
+def _error(mean_square: float, points: int) -> RelativeError:
+    return RelativeError(error=float(f"{math.sqrt(mean_square):.4g}"), points=points)
 
 
 def _mean(values: Iterable[float]) -> float:

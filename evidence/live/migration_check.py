@@ -9,6 +9,7 @@ into the profiles that the model reads.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -31,11 +32,21 @@ from forecache.models.over_time.cluster.slots.migration import (
     key_by_key,
 )
 from forecache.models.over_time.cluster.slots.migration_work import MigrationWork
+from forecache.models.results.intervals import relative_error
 
 from ..harness import Asked, Files
 from ..markdown import table, with_section
 from .migration_live import LOAD_CLIENTS, Measured, Pair, Trial, measure, two_cores
-from .trials import RATE_PER_NS, kept, measured_work, middle
+from .trials import (
+    CALIBRATED_BY,
+    RATE_PER_NS,
+    held_out,
+    inside_others,
+    kept,
+    log_errors,
+    measured_work,
+    middle,
+)
 
 ARTEFACT = Path("docs/accuracy/migration/trials.json")
 PAGE = Path("docs/fleet.md")
@@ -306,11 +317,17 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     """A Markdown table per engine."""
     text = []
     for name, each in found.items():
+        errors = duration_errors(each)
         header = ["trial", "role", ">lasts, s", ">predicted", ">error", ">load keeps", ">predicted"]
         text += [
             f"{each['engine']} {each['version']} ({name}):",
             "",
             *table(header, [_trial_row(row) for row in each["trials"]]),
+            "",
+            f"95% interval of a duration: a factor of "
+            f"{math.exp(relative_error(errors).half_width):.2g} to either side, beside what is "
+            f"uncertain of the hosts. With the error of the other held-out trials alone it holds "
+            f"{inside_others(errors)} of {len(errors)}.",
             "",
         ]
     return text
@@ -330,6 +347,11 @@ def _trial_row(row: Mapping[str, Any]) -> list[str]:
     return [what, row["role"], *durations, f"{error:+.0%}", *kept]
 
 
+def duration_errors(each: Mapping[str, Any]) -> list[float]:
+    """Logarithms of predicted over measured durations of the trials that were held out."""
+    return log_errors((row["duration_s"], row["predicted_s"]) for row in held_out(each))
+
+
 def profile(name: str, each: Mapping[str, Any]) -> str:
     """The file that says what the calibration trials of one way to move slots showed."""
     how = "CLUSTER MIGRATESLOTS" if name.endswith("atomic") else "key by key"
@@ -343,11 +365,13 @@ def profile(name: str, each: Mapping[str, Any]) -> str:
             "sources": {
                 "trials": {
                     "title": "make evidence STUDY=migration",
-                    "file": "docs/accuracy/migration/trials.json",
+                    "file": str(ARTEFACT),
+                    "points": CALIBRATED_BY,
                 }
             },
             "rate_per_ns": RATE_PER_NS,
             "work": work,
+            "error": relative_error(duration_errors(each)).model_dump(),
         }
     )
 

@@ -9,25 +9,34 @@ gave into the profiles that the model reads.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from scipy.optimize import nnls
 
 from forecache.calibration.drive.engine_process import engine_version, find_engine
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.over_time.cluster.slots.migration import IDLE
 from forecache.models.over_time.cluster.upgrade.full_sync import full_sync
-from forecache.models.over_time.cluster.upgrade.sync_work import NodeContent, SyncWork
+from forecache.models.over_time.cluster.upgrade.sync_work import (
+    NodeContent,
+    SyncProfile,
+    SyncWork,
+)
+from forecache.models.prediction.predict import DRAWS
+from forecache.models.prediction.uncertainty import Draw
+from forecache.models.results.intervals import interval_over_draws, relative_error
 
 from ..harness import Asked, Files
 from ..markdown import table, with_section
 from .migration_live import two_cores
 from .sync_live import KEY_BYTES, Measured, Trial, measure
-from .trials import RATE_PER_NS, kept, measured_work, middle
+from .trials import CALIBRATED_BY, RATE_PER_NS, held_out, kept, log_errors, measured_work, middle
 
 ARTEFACT = Path("docs/accuracy/full-sync/trials.json")
 PAGE = Path("docs/fleet.md")
@@ -139,9 +148,18 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     for what in ("sync", "SAVE", "load"):
         header += [f">{what}, s", ">predicted", ">error"]
     text = []
-    for each in found.values():
+    for name, each in found.items():
         rows = [_trial_row(row) for row in each["trials"]]
-        text += [f"{each['engine']} {each['version']}:", "", *table(header, rows), ""]
+        inside = inside_others(name, each)
+        text += [
+            f"{each['engine']} {each['version']}:",
+            "",
+            *table(header, rows),
+            "",
+            f"95% intervals of a sync, from the other held-out trials, hold {sum(inside)} of "
+            f"{len(inside)}.",
+            "",
+        ]
     return text
 
 
@@ -158,6 +176,42 @@ def _trial_row(row: Mapping[str, Any]) -> list[str]:
     return cells
 
 
+def errors_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How far off trials were that nothing was fitted to."""
+    save = log_errors((row["save_s"], row["predicted"]["save_s"]) for row in rows)
+    load = log_errors((row["load_ns"] * 1e-9, row["predicted"]["load_s"]) for row in rows)
+    waits_s = [row["sync_s"] - row["predicted"]["sync_s"] for row in rows]
+    return {
+        "save": relative_error(save).model_dump(),
+        "load": relative_error(load).model_dump(),
+        "wait_ms": round(1e3 * math.sqrt(sum(wait**2 for wait in waits_s) / len(rows)), 1),
+    }
+
+
+def inside_others(name: str, each: Mapping[str, Any]) -> list[bool]:
+    """Of each held-out sync, whether the interval holds it that the other ones give."""
+    rows, found = held_out(each), []
+    for row in rows:
+        others = [other for other in rows if other is not row]
+        data = yaml.safe_load(profile(name, each)) | {"errors": errors_of(others)}
+        # All ran on one host.
+        data["rate_per_ns"] = {**data["rate_per_ns"], "kind": "measured", "source": "trials"}
+        del data["rate_per_ns"]["low"], data["rate_per_ns"]["high"]
+        known = SyncProfile.model_validate(data)
+        rate = known.rate_per_ns.best
+        seen = Measured(**{**_measured(row), "trial": Trial(**row["trial"])})
+        nominal, *drawn = (
+            predict(seen, known.on(rate, draw=draw))["sync_s"]
+            for draw in (None, *(Draw(1, number) for number in range(DRAWS)))
+        )
+        found.append(interval_over_draws(nominal, drawn).contains(row["sync_s"]))
+    return found
+
+
+def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {each.name: row[each.name] for each in fields(Measured)}
+
+
 def profile(name: str, each: Mapping[str, Any]) -> str:
     """The file that says what the calibration trials of one engine showed."""
     work = measured_work(
@@ -170,10 +224,15 @@ def profile(name: str, each: Mapping[str, Any]) -> str:
             "id": name,
             "title": f"Full syncs and loads of a file, {each['engine']} {each['version']}",
             "sources": {
-                "trials": {"title": "make evidence STUDY=full-sync", "file": str(ARTEFACT)}
+                "trials": {
+                    "title": "make evidence STUDY=full-sync",
+                    "file": str(ARTEFACT),
+                    "points": CALIBRATED_BY,
+                }
             },
             "rate_per_ns": RATE_PER_NS,
             "work": work,
+            "errors": errors_of(held_out(each)),
         }
     )
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+
+from forecache.models.results.intervals import relative_error
 
 TrialT = TypeVar("TrialT")
 MeasuredT = TypeVar("MeasuredT")
@@ -24,6 +27,15 @@ RATE_PER_NS = {
 """Instructions of the host that trials ran on: scales their CPU times to other hosts."""
 
 
+OTHER_HOSTS_PER_BYTE = 3.2
+"""How many times as fast other machines move bytes: what the calibration point of moves key by key
+in the dataset `slot-migration` takes against this host, which is a virtual machine in another one.
+"""
+
+CALIBRATED_BY = {"slot-migration": [0]}
+"""The points of datasets that this rests on."""
+
+
 def middle(rounds: Sequence[Mapping[TrialT, MeasuredT]], trial: TrialT) -> MeasuredT:
     """The median of each number over the rounds, of records that name their `trial`."""
     each = [asdict(seen[trial]) for seen in rounds]  # type: ignore[call-overload]
@@ -32,7 +44,10 @@ def middle(rounds: Sequence[Mapping[TrialT, MeasuredT]], trial: TrialT) -> Measu
 
 
 def measured_work(work: Mapping[str, float], *, time: str, wait: str) -> dict[str, dict[str, Any]]:
-    """The numbers above zero as leaves of a profile, by factors of 1.5 uncertain.
+    """The numbers above zero as leaves of a profile.
+
+    They are uncertain by factors of 1.5; by more to below where bytes count, which other hosts move
+    faster.
 
     Parameters
     ----------
@@ -43,17 +58,36 @@ def measured_work(work: Mapping[str, float], *, time: str, wait: str) -> dict[st
     for name, value in work.items():
         if value <= 0:
             continue
-        is_wait = name.endswith("_ms")
+        is_wait, per_byte = name.endswith("_ms"), "per_byte" in name
+        below = OTHER_HOSTS_PER_BYTE if per_byte else 1.5
         leaves[name] = {
             "value": float(f"{value:.4g}"),
-            "unit": "ms" if is_wait else "ns/B" if "per_byte" in name else "ns",
+            "unit": "ms" if is_wait else "ns/B" if per_byte else "ns",
             "kind": "measured",
             "source": "trials",
-            "low": float(f"{value / 1.5:.4g}"),
+            "low": float(f"{value / below:.4g}"),
             "high": float(f"{value * 1.5:.4g}"),
             "method": f"{wait if is_wait else time} over the calibration trials",
         }
     return leaves
+
+
+def held_out(each: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Trials of one engine that nothing was fitted to."""
+    return [row for row in each["trials"] if row["role"] == "validation"]
+
+
+def log_errors(pairs: Iterable[tuple[float, float]]) -> list[float]:
+    """Logarithms of predicted over measured."""
+    return [math.log(predicted / measured) for measured, predicted in pairs]
+
+
+def inside_others(logs: Sequence[float]) -> int:
+    """How many comparisons lie in the 95% interval that the error of the others gives."""
+    return sum(
+        abs(log) <= relative_error([*logs[:number], *logs[number + 1 :]]).half_width
+        for number, log in enumerate(logs)
+    )
 
 
 def kept(artefact: Path) -> dict[str, Any]:

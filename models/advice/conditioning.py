@@ -17,9 +17,7 @@ import numpy as np
 from forecache.sim.statistics import Estimate
 
 from ..prediction.predict import Prediction
-from ..prediction.uncertainty import conditioned
-
-_Z95 = 1.959963984540054
+from ..prediction.uncertainty import Z95, conditioned
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def updated(
     values = np.array([math.log(measured[entries[i][1]].value) for i in told])
     noise = np.array([measured[entries[i][1]].error ** 2 for i in told])
     mean, covariance = conditioned(mean, covariance, told=told, values=values, noise=noise)
-    halves = _Z95 * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    halves = Z95 * np.sqrt(np.maximum(np.diag(covariance), 0.0))
     for (number, name), centre, half in zip(entries, mean, halves, strict=True):
         value, high = math.exp(centre), math.exp(centre + half)
         prediction = predictions[number]
@@ -90,13 +88,13 @@ def _covariance(entries: Sequence[tuple[Prediction, str]]) -> np.ndarray:
     parts = [prediction.parts(name) for prediction, name in entries]
     own = (
         np.array([math.hypot(part.monte_carlo, part.discrepancy, part.windows) for part in parts])
-        / _Z95
+        / Z95
     )
     covariance = np.diag(own**2)
     logs = np.array([prediction.log_draws(name) for prediction, name in entries])
     if logs.shape[1] < 2:
         return covariance
-    shared = np.array([part.parameters for part in parts]) / _Z95
+    shared = np.array([part.parameters for part in parts]) / Z95
     centred = logs - logs.mean(axis=1, keepdims=True)
     spread = np.maximum(centred.std(axis=1), 1e-12)
     scaled = centred / spread[:, None]

@@ -21,7 +21,7 @@ from forecache.sim.plain import Result
 from ..engines.generator import GENERATOR_NAMES
 from ..engines.profile import HAND_OVER_WORK, WORK_NAMES
 from ..prediction.predict import Prediction
-from ..prediction.uncertainty import host_ranges
+from ..prediction.uncertainty import Z95, host_ranges
 from .choice import KNEE
 from .effects import Part, Uncertain, correlations, effects, metric_of, uncertain_numbers
 from .paired import paired_parts
@@ -32,7 +32,6 @@ MEASURED_ERROR = 0.05
 LEAST_SHARE = 0.01
 """Measurements that tell less of the variance than this are not worth a line."""
 
-_Z95 = 1.959963984540054
 _OPEN_Z = 1.645
 """A rival that is better with less than 5% probability does not keep the decision open."""
 
@@ -115,7 +114,7 @@ def rival_of(chosen: Prediction, others: Sequence[Prediction]) -> Prediction | N
         needed = math.log(KNEE) if fewer else -math.log(KNEE)
         reached = other.mean("throughput_rps") / chosen.mean("throughput_rps")
         ratio = math.log(max(1e-9, reached))
-        error = paired_parts(chosen, other, "throughput_rps").parameters / _Z95
+        error = paired_parts(chosen, other, "throughput_rps").parameters / Z95
         if error > 0.0 and (needed - ratio) / error < smallest:
             best, smallest = other, (needed - ratio) / error
     return best

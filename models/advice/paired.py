@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtri
 
 from forecache.sim.plain import Result
 from forecache.sim.statistics import Estimate, student_t
@@ -22,6 +21,7 @@ from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
 from ..prediction.predict import LATENCIES, SERVER_CPU, Prediction
 from ..prediction.system import System
+from ..prediction.uncertainty import Z95
 from ..scenario.schema import Scenario
 
 Verdict = Literal["higher", "lower", "no clear difference"]
@@ -57,7 +57,6 @@ with this factor as many of them are inside as of shipped engines on hosts of ot
 """
 
 _LEVEL = 0.95
-_Z95 = float(ndtri(0.5 + _LEVEL / 2.0))
 
 _GENERATOR, _NETWORK = "load generator", "network"
 _BANDWIDTH = "bandwidth"
@@ -272,7 +271,7 @@ def _errors(prediction: Prediction, name: str) -> tuple[float, float]:
     error = prediction.model_error
     if prediction.system.observed_here:
         error *= CALIBRATED_HERE
-    half = _Z95 * error
+    half = Z95 * error
     workload = prediction.case.scenario.workload
     latency = name in LATENCIES
     if name == SERVER_CPU or (latency and (prediction.open_loop or workload.think_us > 0)):

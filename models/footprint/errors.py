@@ -16,14 +16,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
-
 from forecache.hwprofiles.files import parse, read_yaml
 from forecache.hwprofiles.record import Record
-from forecache.sim.statistics import Estimate, student_t
+from forecache.sim.statistics import Estimate
 
 from ..layouts.allocator import Allocator
 from ..layouts.generations import Generation, is_managed, taken_as
+from ..results.intervals import RelativeError, student_factor
 from .baseline import PROCESS_RANGE_BYTES
 from .resident import FRAGMENTATION_RANGE, Resident, resident
 from .schema import MemoryScenario
@@ -45,33 +44,13 @@ dataset memory-footprint; up to twice that)."""
 AllocatorFamily = Literal["jemalloc", "libc"]
 
 
-class DataError(Record):
-    """Relative standard error of the data of one type.
-
-    Attributes
-    ----------
-    error
-        Of the logarithm of their bytes.
-    points
-        How many populations of keys it is known from, a weak prior counted as one.
-    """
-
-    error: float = Field(ge=0)
-    points: int = Field(ge=1)
-
-    @property
-    def half_width(self) -> float:
-        """Half width of the 95% interval of the logarithm."""
-        return _factor(self.points) * self.error
-
-
 class VersionErrors(Record):
     """Errors by type of one version with one family of allocators."""
 
     engine: str
     version: str
     allocator: AllocatorFamily
-    types: dict[str, DataError]
+    types: dict[str, RelativeError]
 
 
 class FootprintErrors(Record):
@@ -86,7 +65,7 @@ class FootprintErrors(Record):
     """
 
     versions: list[VersionErrors]
-    others: dict[str, DataError]
+    others: dict[str, RelativeError]
 
     def half_width(self, g: Generation, allocator: Allocator, type_: str, *, known: bool) -> float:
         """Half width of the 95% interval of the logarithm of some data.
@@ -111,18 +90,13 @@ class FootprintErrors(Record):
         return math.hypot(layout.half_width, *_pooled(same))
 
 
-def _pooled(errors: Iterable[DataError]) -> list[float]:
+def _pooled(errors: Iterable[RelativeError]) -> list[float]:
     found = list(errors)
     if not found:
         return []
     points = sum(each.points for each in found)
     mean = sum(each.points * each.error**2 for each in found) / points
-    return [_factor(points) * math.sqrt(mean)]
-
-
-@lru_cache(maxsize=256)
-def _factor(points: int) -> float:
-    return student_t(0.95, points)
+    return [student_factor(points) * math.sqrt(mean)]
 
 
 def allocator_family(allocator: Allocator) -> AllocatorFamily:

@@ -7,6 +7,7 @@ between two points is known better than either.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import TypeGuard
 import numpy as np
 
 from forecache.sim.plain import plain
-from forecache.sim.statistics import mean_interval, paired_difference
+from forecache.sim.statistics import Estimate, mean_interval, paired_difference
 
 from ..results.series import Fact, Run
 
@@ -33,9 +34,10 @@ def facts_over_seeds(runs: Sequence[Run], first: Sequence[Run] | None) -> list[F
     Returns
     -------
     list of Fact
-        With `samples`. A note is kept if it is the same with all seeds, or says that not all had a
-        value. Where fewer than two seeds have a number there is no interval; means and differences
-        are over the seeds that have one.
+        With `samples`. An interval is that of the mean over seeds; intervals that the runs have of
+        their own add to it, as independent of chance. A note is kept if it is the same with all
+        seeds, or says that not all had a value. Where fewer than two seeds have a number there is
+        no interval of a mean; means and differences are over the seeds that have one.
     """
     tables = [_by_name(run.facts) for run in runs]
     bases = None if first is None else [_by_name(run.facts) for run in first]
@@ -84,13 +86,26 @@ def _fact_over_seeds(facts: Sequence[Fact | None]) -> Fact | None:
         if len(counts) > 1:
             told = ", ".join(f"{text} ({count})" for text, count in counts.items())
             fact = replace(fact, value=told)
-    elif len(set(numbers)) == 1 < len(numbers):
-        # Without the rounding of a sum.
-        fact = replace(fact, low=numbers[0], high=numbers[0])
     elif len(numbers) > 1:
-        mean = mean_interval(numbers)
+        # All alike, without the rounding of a sum.
+        alike = Estimate(numbers[0], numbers[0], numbers[0])
+        mean = alike if len(set(numbers)) == 1 else mean_interval(numbers)
+        if (own := _own_widths(there)) is not None:
+            below, above = (math.hypot(mean.half_width, each) for each in own)
+            mean = Estimate(mean.value, mean.value - below, mean.value + above)
         fact = replace(fact, value=mean.value, low=mean.low, high=mean.high)
     return fact
+
+
+def _own_widths(facts: Sequence[Fact]) -> Sequence[float] | None:
+    """How far the intervals of the runs themselves reach below and above, in the mean."""
+    ends = [
+        (fact.value - fact.low, fact.high - fact.value)
+        for fact in facts
+        if _is_number(fact.value) and fact.low is not None and fact.high is not None
+    ]
+    found: list[float] | None = np.mean(ends, axis=0).tolist() if ends else None
+    return found
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -32,7 +32,9 @@ Range = tuple[float, float, float]
 NOT_UNCERTAIN = frozenset({"cores", "price_usd_per_hour", "memory_gib", "threads_per_core"})
 """Leaves of a host whose ranges say nothing about its speed."""
 
-_Z95 = 1.959963984540054
+Z95 = 1.959963984540054
+"""Standard errors to either end of a 95% interval."""
+
 _SMALLEST = 1e-9
 _NARROWED = 0.999
 """An error that is hardly smaller than before says nothing new."""
@@ -46,9 +48,9 @@ def moved(bounds: Range, z: float) -> float:
     if value <= _SMALLEST or low <= _SMALLEST:
         # A range that begins at zero has no logarithm: split normal on the plain scale.
         spread = (high - value) if z > 0 else (value - low)
-        return max(0.0, value + z / _Z95 * spread)
+        return max(0.0, value + z / Z95 * spread)
     spread = math.log(high / value) if z > 0 else math.log(value / low)
-    return value * math.exp(z / _Z95 * max(0.0, spread))
+    return value * math.exp(z / Z95 * max(0.0, spread))
 
 
 class Drawn(Protocol):
@@ -234,7 +236,7 @@ class LearnedNumbers:
 def _log_error(bounds: Range) -> float:
     """Standard error of the logarithm of a number whose range holds it with 95%."""
     low, _, high = bounds
-    return math.log(high / low) / (2.0 * _Z95)
+    return math.log(high / low) / (2.0 * Z95)
 
 
 def conditioned(

@@ -1,1 +1,1 @@
-"""Results over time, and what must hold of every answer."""
+"""Points and series that answers consist of, intervals, and what must hold of every answer."""

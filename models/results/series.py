@@ -65,8 +65,10 @@ class Fact(Result):
     samples: Sequence[float | int | str | None] = where_set(())
     """Of several seeds the value with each; a number in `value` is their mean."""
     low: float | None = where_set()
-    """Ends of the mean's 95% interval, where at least two seeds have a number."""
+    """Ends of the 95% interval: of what is uncertain of the model where it says so, and of the
+    mean over seeds where at least two have a number."""
     high: float | None = where_set()
+    """Infinite, null in JSON, where some of the uncertain numbers leave no bound."""
     against_first: Estimate | None = where_set()
     """Paired difference to the first point of the sweep, over the seeds that both have."""
 
@@ -234,7 +236,7 @@ class Run(Result):
                 for column in plain["series"]["columns"]
             ],
             marks=[Mark(**mark) for mark in plain["marks"]],
-            facts=[Fact(**fact) for fact in plain["facts"]],
+            facts=[_fact(fact) for fact in plain["facts"]],
             tables=[
                 Table(t["title"], [(c["name"], c["unit"]) for c in t["columns"]], t["rows"])
                 for t in plain["tables"]
@@ -257,6 +259,12 @@ class Run(Result):
     def without_times(self) -> Run:
         """Only its facts and warnings, which are all that further seeds are asked for."""
         return Run(np.zeros(0), [], self.facts, warnings=self.warnings)
+
+
+def _fact(plain: Mapping[str, Any]) -> Fact:
+    """A fact of JSON, which has no word for an interval without an upper end."""
+    unbounded = plain.get("low") is not None and plain.get("high") is None
+    return Fact(**({**plain, "high": np.inf} if unbounded else plain))
 
 
 def _floats(values: Sequence[float | None]) -> Floats:

@@ -1,5 +1,6 @@
 """Calibration and validation in a terminal."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
@@ -227,7 +228,7 @@ def _print_validated_metric(points: Sequence[ComparedPoint], metric: str, consol
     console.print(Text(_metric_name(metric), style="bold"))
     shown = {"ms": milliseconds, "rps": rate, "bytes": _bytes}
     show = shown.get(metric.rsplit("_", 1)[-1], plain)
-    # Of memory nothing is ever fitted, and there are only states in between.
+    # Of memory nothing is ever fitted.
     fittable = not metric.endswith("_bytes")
     settings = [
         Column(setting_name(key), [plain(row.get(key)) for row in given], wraps=True)
@@ -237,7 +238,7 @@ def _print_validated_metric(points: Sequence[ComparedPoint], metric: str, consol
     others = [
         Column("observed", [show(point.observed.get(metric)) for point in points]),
         Column(
-            "predicted (95%)" if fittable else "predicted",
+            "predicted (95%)",
             [_predicted(point.predicted.get(metric), metric, show) for point in points],
         ),
         Column("error", errors),
@@ -262,12 +263,16 @@ def _print_validated_metric(points: Sequence[ComparedPoint], metric: str, consol
 
 
 def _predicted(estimate: Estimate | None, metric: str, show: Callable[[float | None], str]) -> str:
-    """A predicted number, with its interval where it is a rate or a latency."""
+    """A predicted number with its interval."""
     if estimate is None:
         return UNKNOWN
     if metric.endswith("_rps"):
         return rate_with_bounds(estimate)
-    return time_with_bounds(estimate) if metric.endswith("_ms") else show(estimate.value)
+    if metric.endswith("_ms"):
+        return time_with_bounds(estimate)
+    if math.isinf(estimate.high):
+        return f"{show(estimate.value)} ({show(estimate.low)} or more)"
+    return f"{show(estimate.value)} ({show(estimate.low)}–{show(estimate.high)})"
 
 
 def _bytes(size_bytes: float | None) -> str:

@@ -15,13 +15,17 @@ def estimate_text(
     """Write a value with its 95% interval, `264 (240–288)`, `+1.2 ms (−0.3 to +2.7)`.
 
     Decimals are those that two digits of the half width take, but not more than four digits in all.
-    Without an interval, or with one that is a point, only the value is written.
+    Where that leaves nothing of a number, each has a unit of its own, `64 µs (32 µs–58 s)`. An
+    interval without an upper end is `264 (240 or more)`. Without an interval, or with one that is
+    a point, only the value is written.
 
     Parameters
     ----------
     signed
         Whether positive values have a sign: those of differences.
     """
+    if is_number(value) and is_number(low) and (high is None or high == math.inf):
+        return f"{quantity(value, unit)} ({quantity(low, unit)} or more)"
     if not (is_number(value) and is_number(low) and is_number(high)):
         return quantity(value, unit)
     if low == high:
@@ -36,6 +40,10 @@ def estimate_text(
         divisor, behind = chosen.divisor, chosen.symbol
     half = (high - low) / 2
     decimals = max(0, min(1 - _places(half / divisor), 3 - _places(size / divisor)))
+
+    least = 0.5 * 10.0**-decimals * divisor
+    if 0.0 < min(value, low) < least and not (is_price(unit) or is_count(unit)):
+        return f"{quantity(value, unit)} ({quantity(low, unit)}–{quantity(high, unit)})"
 
     def written(number: float) -> str:
         digits = f"{abs(number) / divisor:,.{decimals}f}"

@@ -22,7 +22,14 @@ from forecache.models.over_time.large_commands.commands import (
     large_get,
     set_command,
 )
+from forecache.models.over_time.large_commands.intervals import RunIntervals, main_thread_s
 from forecache.models.over_time.large_commands.main_thread import Speed
+from forecache.models.over_time.large_commands.scenario import LargeCommands
+from forecache.models.over_time.large_commands.timeline import (
+    base_latency_s,
+    place_of,
+    timeline,
+)
 from forecache.models.over_time.large_commands.touches import TouchedSets, member_memory_bytes
 from forecache.models.over_time.large_commands.transfer import (
     TransferClient,
@@ -39,6 +46,9 @@ from forecache.models.over_time.large_commands.waiting import (
     waits,
 )
 from forecache.models.over_time.large_commands.work import all_work, load_work, moved_entries
+from forecache.models.prediction.system import UNCHECKED_DISCREPANCY
+from forecache.models.prediction.uncertainty import Z95, Draw, Steps
+from forecache.models.results.series import Fact
 from forecache.sim.errors import InputError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "large-commands.yaml"
@@ -321,7 +331,10 @@ def test_an_uncounted_version_gets_a_warning() -> None:
 def test_a_version_newer_than_all_known_is_taken_as_the_newest() -> None:
     known = forecache.simulate(changed(engine="valkey", engine_version="9.1", load=None))
     newer = forecache.simulate(changed(engine="valkey", engine_version="9.7", load=None))
-    assert newer.points[0].run.facts == known.points[0].run.facts
+    for newest, same in zip(newer.points[0].run.facts, known.points[0].run.facts, strict=True):
+        assert (newest.name, newest.value) == (same.name, same.value)
+        # Nobody counted the work of that version.
+        assert same.low is None or newest.low < same.low
     told = newer.points[0].run.warnings[0]
     assert "valkey 9.7 is newer" in told
     assert "taken as valkey 9.1" in told
@@ -342,3 +355,88 @@ def test_uncounted_versions_get_those_that_are_known_once_each(
     assert str(caught.value).startswith(message)
     listed = str(caught.value).partition("one of ")[2].partition(";")[0].split(", ")
     assert len(listed) == len(set(listed))
+
+
+# --- intervals ---------------------------------------------------------------------------------
+
+
+def facts_of(**fields: object) -> dict[str, Fact]:
+    run = forecache.simulate(changed(**fields)).points[0].run
+    return {fact.name: fact for fact in run.facts}
+
+
+def test_times_have_intervals_and_what_is_known_has_none() -> None:
+    facts = facts_of(load={"requests_per_s": 500})
+    for name, fact in facts.items():
+        if name == "largest reply buffer":
+            assert fact.low is None
+        else:
+            assert 0.0 < fact.low < fact.value < fact.high < math.inf, name
+    # Who comes at the beginning of the longest command waits for all of it.
+    longest, felt = facts["longest time other clients wait"], facts["longest latency of others"]
+    for end in ("low", "value", "high"):
+        assert getattr(felt, end) == pytest.approx(1e3 * getattr(longest, end), rel=0.1)
+
+
+def test_the_table_of_intervals_has_every_command() -> None:
+    run = forecache.simulate(changed(load=None)).points[0].run
+    commands, _, intervals = run.tables
+    for command, interval in zip(commands.rows, intervals.rows, strict=True):
+        _, name, _, lasts, main, *_ = command
+        assert interval[0] == name
+        assert interval[1] < lasts < interval[2]
+        assert interval[3] < main < interval[4]
+
+
+def test_numbers_that_are_off_by_nothing_are_the_nominal_ones() -> None:
+    scenario = LargeCommands.model_validate(changed())
+    place_, _ = place_of(scenario)
+    nothing, _ = place_of(scenario, draw=Steps())
+    for nominal, drawn in zip(timeline(scenario, place_), timeline(scenario, nothing), strict=True):
+        assert drawn.end_s == pytest.approx(nominal.end_s)
+        assert drawn.lasting.main_thread_ns == pytest.approx(nominal.lasting.main_thread_ns)
+    assert base_latency_s(scenario, draw=Steps()) == pytest.approx(base_latency_s(scenario))
+
+
+def test_without_draws_an_interval_is_the_error_of_the_engines_commands() -> None:
+    scenario = LargeCommands.model_validate(changed())
+    where, chosen = place_of(scenario)
+    timed = timeline(scenario, where)
+    own = chosen.work.errors.main_thread.half_width
+    found = RunIntervals(timed, [timed] * 20, chosen).main_thread(main_thread_s)
+    half = math.hypot(own, Z95 * UNCHECKED_DISCREPANCY)
+    assert math.log(found.high / found.value) == pytest.approx(half)
+    assert math.log(found.value / found.low) == pytest.approx(half)
+
+
+def test_what_a_scenario_gives_is_not_uncertain() -> None:
+    data = changed(load=None)
+    given_too = {
+        **data,
+        "server": {"first_touch_ns": 700.0},
+        "client": {"host": "c7g.large", "first_touch_ns": 700.0},
+    }
+    guess, known = (
+        [place_of(scenario, draw=Draw(1, number))[0].server.first_touch_ns for number in range(5)]
+        for scenario in map(LargeCommands.model_validate, (data, given_too))
+    )
+    assert len(set(guess)) == 5
+    assert known == [700.0] * 5
+
+
+def test_a_version_that_was_not_counted_has_a_wider_interval() -> None:
+    counted = facts_of(engine="redis", engine_version="7.0", load=None)["main-thread time"]
+    other = facts_of(engine="redis", engine_version="7.2", load=None)["main-thread time"]
+    assert other.value == pytest.approx(counted.value)
+    assert other.low < counted.low
+    assert other.high > counted.high
+
+
+def test_where_all_take_longer_the_client_waits_longer() -> None:
+    lasting = set_command(place(), "sunion", two_sets(100_000))
+    slower = lasting.slower(3.0)
+    assert slower.round_trip_ns == lasting.round_trip_ns
+    rest = lasting.lasts_ns - lasting.round_trip_ns
+    assert slower.lasts_ns == pytest.approx(lasting.round_trip_ns + 3.0 * rest)
+    assert slower.main_thread_ns == pytest.approx(3.0 * lasting.main_thread_ns)
+    assert slower.binds == lasting.binds

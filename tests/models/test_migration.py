@@ -25,6 +25,7 @@ from forecache.models.over_time.cluster.slots.migration_work import (
     MigrationWork,
     load_migration_profile,
 )
+from forecache.models.prediction.uncertainty import Steps
 from forecache.sim.errors import InputError
 
 LINK = Link(operator_rtt_s=300e-6, node_rtt_s=300e-6, bytes_per_s=1e9)
@@ -150,3 +151,20 @@ def test_a_faster_host_moves_faster_in_proportion() -> None:
     assert STREAM.at_rate(2.0).job_ms == STREAM.job_ms
     with pytest.raises(InputError, match="redis-key-by-key"):
         load_migration_profile("redis-key-by-kye")
+
+
+@pytest.mark.parametrize("name", ["redis-key-by-key", "valkey-atomic"])
+def test_work_that_is_off_by_nothing_is_the_nominal_one(name: str) -> None:
+    profile = load_migration_profile(name)
+    assert vars(profile.on(9.0, draw=Steps())) == pytest.approx(vars(profile.on(9.0)))
+
+
+def test_bytes_are_more_uncertain_to_below_than_calls() -> None:
+    profile = load_migration_profile("redis-key-by-key")
+    low = profile.on(
+        profile.rate_per_ns.best,
+        draw=Steps(dict.fromkeys((f"{profile.id}.{name}" for name in profile.work), -1.96)),
+    )
+    leaves = {name: leaf.best for name, leaf in profile.work.items()}
+    assert leaves["dump_call_ns"] / low.dump_call_ns == pytest.approx(1.5, rel=1e-3)
+    assert leaves["dump_ns_per_byte"] / low.dump_ns_per_byte == pytest.approx(3.2, rel=1e-3)

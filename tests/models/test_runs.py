@@ -218,6 +218,28 @@ def test_what_is_the_same_with_all_seeds_is_told_exactly() -> None:
     assert (fact.low, fact.value, fact.high) == (0.1, 0.1, 0.1)
 
 
+def test_intervals_of_runs_add_to_that_of_their_mean() -> None:
+    def runs(*facts: Fact) -> list[Run]:
+        return [Run(np.zeros(0), [], [fact]) for fact in facts]
+
+    alike = Fact("took", 5.0, "s", low=4.0, high=8.0)
+    [fact] = facts_over_seeds(runs(alike, alike), None)
+    assert (fact.low, fact.value, fact.high) == (4.0, 5.0, 8.0)
+    [fact] = facts_over_seeds(
+        runs(Fact("took", 4.0, "s", low=3.0, high=6.0), Fact("took", 6.0, "s", low=5.0, high=10.0)),
+        None,
+    )
+    chance = mean_interval([4.0, 6.0]).half_width
+    assert fact.value == 5.0
+    assert fact.value - fact.low == pytest.approx(math.hypot(chance, 1.0))
+    assert fact.high - fact.value == pytest.approx(math.hypot(chance, 3.0))
+    unbounded = Fact("took", 5.0, "s", low=4.0, high=math.inf)
+    [fact] = facts_over_seeds(runs(alike, unbounded), None)
+    assert fact.high == math.inf
+    [again] = Run.from_dict(Run(np.zeros(0), [], [unbounded]).to_dict()).facts
+    assert again == unbounded
+
+
 def test_facts_of_one_name_stay_apart() -> None:
     runs = runs_of([("took", 1.0), ("took", 10.0)], [("took", 3.0), ("took", 30.0)])
     assert [fact.value for fact in facts_over_seeds(runs, None)] == [2.0, 20.0]

@@ -9,8 +9,10 @@ from forecache.models.footprint.schema import Strings
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
 from forecache.models.over_time.cluster.load.connections import ConnectionWork
+from forecache.models.over_time.cluster.load.recent import LOOK_S
 from forecache.models.over_time.cluster.nodes import NodeKind
 from forecache.models.over_time.cluster.schema import ClusterScenario
+from forecache.models.over_time.cluster.slots.migration_work import load_migration_profile
 from forecache.models.over_time.cluster.slots.slot_map import SlotMap
 from forecache.models.over_time.cluster.slots.slots import SLOTS
 from forecache.models.over_time.cluster.surrogate import QUANTILES, Surrogate
@@ -112,6 +114,41 @@ def test_key_by_key_takes_longer_and_stands_still():
     slow, fast = lasts("key_by_key"), lasts("atomic")
     assert fact(slow, "resize to 4 shards").value > 3 * fact(fast, "resize to 4 shards").value
     assert fact(slow, "longest standstill of a source").value > 0
+
+
+@pytest.mark.parametrize("method", ["atomic", "key_by_key"])
+def test_a_resize_has_an_interval_and_less_of_one_the_more_is_given(method):
+    def resized(**more):
+        event = {"event": "resize", "at_s": 5, "shards": 4, "method": method, **more}
+        return fact(ran(scenario([event]))[1], "resize to 4 shards")
+
+    usual = resized()
+    assert 0 < usual.low < usual.value < usual.high
+    given = resized(rtt_us=300.0, fsync_ms=1.15)
+    assert given.value == usual.value
+    if method == "key_by_key":
+        # Most of a slot that is moved so is round trips and saves of nodes.conf.
+        assert given.high / given.low < 0.9 * usual.high / usual.low
+    else:
+        # A network that is the limit doesn't depend on how fast threads are.
+        slow = resized(network_gbit_per_s=0.05)
+        own = load_migration_profile("valkey-atomic").error.half_width
+        assert slow.value > 3 * usual.value
+        # How long it looks at the load before is certain.
+        moves = (slow.high - LOOK_S) / (slow.value - LOOK_S)
+        assert moves == pytest.approx(np.exp(own), rel=0.02)
+
+
+def test_clients_know_the_map_as_much_earlier_or_later_as_slots_move():
+    event = {
+        "event": "resize", "at_s": 5, "shards": 4, "method": "key_by_key", "clients_follow_s": 20,
+    }  # fmt: skip
+    _, run, _ = ran(scenario([event]))
+    moved, known = fact(run, "resize to 4 shards"), fact(run, "19 of 20 clients know the new map")
+    for end in ("low", "value", "high"):
+        assert getattr(known, end) == pytest.approx(getattr(moved, end) + 60)
+    stands = fact(run, "longest standstill of a source")
+    assert 0 < stands.low < stands.value < stands.high
 
 
 def managed(pods, rate_rps, before, after, duration_s):

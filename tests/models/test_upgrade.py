@@ -26,6 +26,7 @@ from forecache.models.over_time.cluster.upgrade.compatible import (
 )
 from forecache.models.over_time.cluster.upgrade.full_sync import full_sync
 from forecache.models.over_time.cluster.upgrade.sync_work import NodeContent, load_sync_profile
+from forecache.models.prediction.uncertainty import Steps
 from forecache.sim.errors import InputError
 
 CAPACITY = {"6.2": 100_000.0, "9.1": 200_000.0, "1.6": 100_000.0}
@@ -364,3 +365,92 @@ def test_the_soft_limit_of_the_buffer_counts_for_a_minute():
     for factor, outcome in ((0.97, "synchronised"), (1.1, "buffer overrun")):
         source = NodeLoad(writes_per_s=most * factor, write_bytes=1000.0)
         assert full_sync(WORK, source=source, **asked).outcome == outcome
+
+
+# --- intervals ---------------------------------------------------------------------------------
+
+
+def estimate(run, name):
+    [found] = [each for each in run.facts if each.name == name]
+    return found
+
+
+def test_an_upgrade_is_as_uncertain_as_its_full_syncs():
+    _, run = upgraded(method="rolling", sync_delay_s=0.0, restart_s=5.0)
+    lasts = estimate(run, "upgrade lasts")
+    [table] = [each for each in run.tables if each.title.endswith("how long its steps last")]
+    rows = {row[0]: row[-3:] for row in table.rows}
+    assert rows["restart"][1:] == [None, None]
+    together, low, high = rows["full sync"]
+    assert low < together < high
+    # One shard after the other, so that nothing else goes on meanwhile.
+    assert lasts.value - lasts.low == pytest.approx(together - low, rel=0.01)
+    assert lasts.high - lasts.value == pytest.approx(high - together, rel=0.01)
+
+
+def test_a_restart_without_data_is_not_uncertain():
+    _, run = upgraded(method="in_place", replicas=0, persistence="none")
+    gap = estimate(run, "longest time without a primary")
+    assert gap.low == gap.value == gap.high
+
+
+def test_a_time_without_a_primary_is_as_uncertain_as_what_it_loads():
+    _, run = upgraded(method="in_place", replicas=0, persistence="snapshot", shards_at_once=3)
+    gap = estimate(run, "longest time without a primary")
+    own = [each for each in steps(run) if each["shard"] == 0]
+    uncertain = sum(each["lasts"] for each in own if each["step"] in ("save", "load"))
+    assert 0 < gap.value - gap.low < uncertain
+    # Where the rate of a load was measured, a save is all that is uncertain.
+    _, known = upgraded(
+        method="in_place", replicas=0, persistence="snapshot", shards_at_once=3,
+        load_mbyte_per_s=200.0,
+    )  # fmt: skip
+    [table] = [each for each in known.tables if each.title.endswith("how long its steps last")]
+    rows = {row[0]: row[-2:] for row in table.rows}
+    assert rows["load"] == [None, None]
+    assert rows["save"][0] < rows["save"][1]
+
+
+def test_capacity_has_the_interval_of_the_node_that_is_asked_for_most():
+    _, run = upgraded(method="rolling")
+    least, asked = estimate(run, "least capacity"), estimate(run, "most asked of a node")
+    assert (least.low / least.value, least.high / least.value) == pytest.approx((0.8, 1.25))
+    assert (asked.low / asked.value, asked.high / asked.value) == pytest.approx((0.8, 1.25))
+
+
+def test_a_sync_that_may_overrun_its_buffer_leaves_an_upgrade_without_a_bound():
+    def with_buffer(mbyte):
+        _, run = upgraded(
+            method="rolling", sets=0.1, rate_rps=30_000, buffer_mbyte=mbyte, sync_delay_s=0.0,
+            give_up_s=60.0,
+        )  # fmt: skip
+        told = [each for each in run.warnings if "draws" in each]
+        return estimate(run, "upgrade lasts"), told
+
+    enough, nothing_told = with_buffer(256.0)
+    assert math.isfinite(enough.high)
+    assert nothing_told == []
+    scarce, [told] = with_buffer(3.0)
+    assert scarce.value == enough.value
+    assert scarce.high == math.inf
+    assert scarce.to_dict()["high"] is None
+    assert "a full sync does not end with up to" in told
+    given_up, [told] = with_buffer(2.0)
+    assert given_up.value is given_up.low is None
+    assert "a full sync that failed here ends with up to" in told
+
+
+def test_work_that_is_off_by_nothing_is_the_nominal_one():
+    for engine in ("redis", "valkey"):
+        profile = load_sync_profile(engine)
+        assert vars(profile.on(9.0, draw=Steps())) == pytest.approx(vars(profile.on(9.0)))
+
+
+def test_a_draw_of_the_measured_hosts_rate_moves_all_cpu_times_and_no_wait():
+    profile = load_sync_profile("redis")
+    usual, faster = (profile.on(9.0, draw=Steps({"measured host.rate": z})) for z in (0.0, 1.96))
+    # What a faster host took for the same takes longer elsewhere.
+    factor = profile.rate_per_ns.high / profile.rate_per_ns.best
+    assert faster.save_ns_per_byte == pytest.approx(factor * usual.save_ns_per_byte, rel=1e-3)
+    assert faster.load_key_ns == pytest.approx(factor * usual.load_key_ns, rel=1e-3)
+    assert faster.wait_ms == usual.wait_ms

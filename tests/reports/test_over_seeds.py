@@ -1,6 +1,7 @@
 """Several seeds in terminal and page: means with intervals, differences to the first point."""
 
 import io
+import math
 import re
 from typing import Any
 
@@ -29,6 +30,9 @@ Json = dict[str, Any]
         (0.0821, 0.071, 0.0932, "share", "8.2% (7.1–9.3)"),
         (39.9958, 39.986, 40.0057, "", "40.00 (39.99–40.01)"),
         (12.31, 11.4, 13.22, "USD/h", "$12.31/h ($11.40–$13.22)"),
+        (6.4e-5, 3.3e-5, 57.9, "s", "64 µs (33 µs–57.9 s)"),
+        (199.0, 104.0, math.inf, "s", "199 s (104 s or more)"),
+        (199.0, 104.0, None, "s", "199 s (104 s or more)"),
         (7.0, 7.0, 7.0, "", "7"),
         (7.0, None, None, "s", "7.00 s"),
         (None, None, None, "s", "–"),

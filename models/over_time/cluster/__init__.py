@@ -59,6 +59,7 @@ Modules
   `redirects.py`     how clients learn that slots have moved
 `placement.py`     on which machine and in which zone each node is
 `detection.py`     when nodes that fail are suspected and declared failed
+`intervals.py`     how far off times of a run may be, from those of its steps
 `failover.py`      how long shards stay without a primary
 `outage.py`        what nodes that fail do to the rest, until everybody is served again
 `upgrade/`         nodes get another version, rolling, blue-green or in place:
@@ -106,7 +107,7 @@ place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
     cluster.after_step(function)              # function(step: Step) after every step of the load
     cluster.at_the_end(function)              # function() after the last one
     cluster.record.mark("shard 4 has its slots")
-    cluster.record.fact("resize finished", 281.0, "s", note="")
+    cluster.record.fact("resize finished", 281.0, "s", note="")  # or an Estimate: an interval
     cluster.record.table(title, [("slots", ""), ("lasts", "s")], rows)
     cluster.record.gauge("keys to move", "", "progress", lambda: float)   # sampled at each report
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from forecache.sim.statistics import Estimate
+
 from ...results.series import Cell, Fact, Mark, Run, Series, Table
 from .load.cohorts import cell_waits_s
 from .load.flows import cell_loads
@@ -79,9 +81,13 @@ class RunRecord:
         """Something happens now."""
         self._marks.append(Mark(float(self._cluster.env.now), what))
 
-    def fact(self, name: str, value: Cell, unit: str = "", note: str = "") -> None:
+    def fact(self, name: str, value: Cell | Estimate, unit: str = "", note: str = "") -> None:
         """An answer in one line; a value of None means that it never happened."""
-        self._facts.append(Fact(name, value, unit, note))
+        if isinstance(value, Estimate):
+            fact = Fact(name, value.value, unit, note, low=value.low, high=value.high)
+            self._facts.append(fact)
+        else:
+            self._facts.append(Fact(name, value, unit, note))
 
     def table(
         self, title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Cell]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from forecache.sim.errors import InputError
@@ -101,6 +101,23 @@ class Lasting:
     def lasts_ns(self) -> float:
         """What the client sees."""
         return self.round_trip_ns + self.execution_ns + self.stream_ns + self.print_ns
+
+    def slower(self, factor: float) -> Lasting:
+        """The same where all that anybody does takes `factor` times as long."""
+        moved = self.moved
+        return replace(
+            self,
+            main=MainThread(**{name: each * factor for name, each in vars(self.main).items()}),
+            moved=replace(
+                moved,
+                server_ns=moved.server_ns * factor,
+                network_ns=moved.network_ns * factor,
+                client_ns=moved.client_ns * factor,
+            ),
+            print_ns=self.print_ns * factor,
+            turn_ns=self.turn_ns * factor,
+            background_ns=self.background_ns * factor,
+        )
 
     @property
     def binds(self) -> Party:
@@ -231,7 +248,7 @@ def flush(
     lasting = _reply(place, "flushdb", main, elements=0, element_bytes=0)
     if not background:
         return lasting
-    return Lasting(**{**vars(lasting), "background_ns": freeing.total_ns})
+    return replace(lasting, background_ns=freeing.total_ns)
 
 
 def large_get(place: DataPlace, *, value_bytes: int, copies: bool, fresh: bool = True) -> Lasting:

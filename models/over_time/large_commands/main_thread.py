@@ -30,9 +30,10 @@ WINDOW_PER_MISS = 12.0
 sustain 37, Ivy Bridge holds 168 with 10 line buffers. Assumed, 9 to 17."""
 
 FIRST_TOUCH_NS = 700.0
-"""The first touch of a page: fault, clearing it, and giving it back later. Assumed, 250 to 2,500:
-100 ns to clear it, 200 to 500 for the fault on bare metal and up to several times that in a virtual
-machine."""
+"""The first touch of a page: fault, clearing it, and giving it back later. Assumed: 100 ns to clear
+it, 200 to 500 for the fault on bare metal and up to several times that in a virtual machine."""
+
+FIRST_TOUCH_RANGE_NS = (250.0, FIRST_TOUCH_NS, 2500.0)
 
 
 @dataclass(frozen=True)

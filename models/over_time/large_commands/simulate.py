@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
+from forecache.sim.statistics import Estimate
 
 from ...prediction.predict import Progress
 from ...results.series import Cell, Fact, Mark, Run, Series, Table
 from ...scenario.versions import taken_as_newest
+from .intervals import RunIntervals, base_latency_interval, main_thread_s, run_intervals
 from .scenario import LargeCommands
-from .timeline import Timed, place_of, profile_of, service_s, timeline
-from .waiting import Block, ServiceTurns, by_time, latencies, poisson_arrivals
+from .timeline import Timed, base_latency_s, place_of, profile_of, service_s, timeline
+from .waiting import Block, ServiceTurns, Times, by_time, latencies, poisson_arrivals
 from .work import Chosen, load_work
 
 _MOST_REQUESTS = 30_000_000
@@ -32,6 +37,7 @@ def simulate_large_commands(
     """
     place, chosen = place_of(scenario)
     timed = timeline(scenario, place)
+    intervals = run_intervals(scenario, timed, chosen, seed=seed)
     end_s = max(timed[-1].end_s * 1.05, _LEAST_DURATION_S)
     duration_s = scenario.duration_s or end_s
     edges = np.linspace(0.0, duration_s, _BUCKETS + 1)
@@ -42,20 +48,20 @@ def simulate_large_commands(
     facts: list[Fact] = []
     felt_columns: list[list[float | None]] = [[None, None] for _ in timed]
     if scenario.load is not None and scenario.load.requests_per_s > 0:
-        felt_series, felt_facts, felt_columns = _felt(scenario, timed, edges, seed, progress)
+        felt_series, felt_facts, felt_columns = _felt(scenario, intervals, edges, seed, progress)
         series = [*felt_series, *series]
         facts += felt_facts
     facts += [
-        Fact("longest time other clients wait", _longest(timed), "s"),
+        _fact("longest time other clients wait", intervals.main_thread(_longest_s), "s"),
         Fact("largest reply buffer", max(_reply_bytes(t) for t in timed), "bytes"),
-        Fact("main-thread time", sum(t.lasting.main_thread_ns for t in timed) / 1e9, "s"),
+        _fact("main-thread time", intervals.main_thread(main_thread_s), "s"),
     ]
     return Run(
         times_s=edges[:-1],
         series=series,
         facts=facts,
         marks=[Mark(t.start_s, t.lasting.name) for t in timed],
-        tables=_tables(timed, felt_columns),
+        tables=[*_tables(timed, felt_columns), _interval_table(intervals)],
         warnings=_warnings(scenario, chosen),
     )
 
@@ -64,8 +70,12 @@ def _reply_bytes(timed: Timed) -> float:
     return timed.lasting.moved.total_bytes if timed.lasting.blocking else 0.0
 
 
-def _longest(timed: list[Timed]) -> float:
+def _longest_s(timed: Sequence[Timed]) -> float:
     return max(t.lasting.execution_ns for t in timed) / 1e9
+
+
+def _fact(name: str, found: Estimate, unit: str) -> Fact:
+    return Fact(name, found.value, unit, low=found.low, high=found.high)
 
 
 def _overlap(edges: np.ndarray, start_s: float, end_s: float) -> np.ndarray:
@@ -98,51 +108,93 @@ def _buffered(timed: list[Timed], edges: np.ndarray) -> np.ndarray:
     return total
 
 
-def _felt(
-    scenario: LargeCommands,
-    timed: list[Timed],
-    edges: np.ndarray,
-    seed: int,
-    progress: Progress,
-) -> tuple[list[Series], list[Fact], list[list[float | None]]]:
+@dataclass(frozen=True)
+class _Others:
+    """Requests of all other clients, and what one takes that nothing delays.
+
+    Attributes
+    ----------
+    network_s
+        To the server and back.
+    random
+        At the state in which every use of it begins.
+    """
+
+    arrival_s: Times
+    rate_per_s: float
+    service_s: float
+    network_s: float
+    random: np.random.Generator
+
+    def latencies_s(self, timed: Sequence[Timed], *, slower: float = 1.0) -> Times:
+        """Latency of each beside these commands.
+
+        Parameters
+        ----------
+        slower
+            By how much longer each of them takes, and the network.
+        """
+        service_s = slower * self.service_s
+        left = max(0.0, 1.0 - service_s * self.rate_per_s)
+        found = latencies(
+            self.arrival_s,
+            service_s=service_s,
+            blocks=[
+                Block(t.start_s + t.lasting.round_trip_ns / 2e9, t.lasting.execution_ns / 1e9)
+                for t in timed
+                if t.lasting.execution_ns > 0
+            ],
+            turns=[
+                ServiceTurns(
+                    t.executed_s,
+                    t.streamed_s,
+                    t.lasting.turn_ns / 1e9,
+                    min(left, t.lasting.moved.server_ns / t.lasting.stream_ns),
+                )
+                for t in timed
+                if t.lasting.stream_ns > 0
+            ],
+            random=copy.deepcopy(self.random),
+        )
+        return found + slower * self.network_s
+
+
+def _others(scenario: LargeCommands, duration_s: float, seed: int) -> _Others:
+    """Everybody else, if the main thread can serve them.
+
+    Raises
+    ------
+    InputError
+        They ask for more than it can, or than can be followed.
+    """
     assert scenario.load is not None
     rate, service = scenario.load.requests_per_s, service_s(scenario)
-    duration_s = float(edges[-1])
     if rate * duration_s > _MOST_REQUESTS:
         raise InputError(
             f"field load.requests_per_s: found {rate:,.0f} over {duration_s:,.0f} s; valid is up "
             f"to {_MOST_REQUESTS:,} requests in all."
         )
-    used = rate * service
-    if used >= 1.0:
+    if rate * service >= 1.0:
         raise InputError(
             f"field load.requests_per_s: found {rate:,.0f}, which the main thread can't serve "
             f"({service * 1e6:.3g} us each); valid is less than {1.0 / service:,.0f}."
         )
-    progress(f"{rate * duration_s:,.0f} requests of others")
     random = np.random.Generator(np.random.Philox(seed))
-    arrival = poisson_arrivals(rate, duration_s, random)
-    found = latencies(
-        arrival,
-        service_s=service,
-        blocks=[
-            Block(t.start_s + t.lasting.round_trip_ns / 2e9, t.lasting.execution_ns / 1e9)
-            for t in timed
-            if t.lasting.execution_ns > 0
-        ],
-        turns=[
-            ServiceTurns(
-                t.executed_s,
-                t.streamed_s,
-                t.lasting.turn_ns / 1e9,
-                min(1.0 - used, t.lasting.moved.server_ns / t.lasting.stream_ns),
-            )
-            for t in timed
-            if t.lasting.stream_ns > 0
-        ],
-        random=random,
-    )
-    found += 2e-6 * load_host(scenario.host).speed().network_one_way_us
+    arrival_s = poisson_arrivals(rate, duration_s, random)
+    return _Others(arrival_s, rate, service, base_latency_s(scenario) - service, random)
+
+
+def _felt(
+    scenario: LargeCommands,
+    intervals: RunIntervals,
+    edges: np.ndarray,
+    seed: int,
+    progress: Progress,
+) -> tuple[list[Series], list[Fact], list[list[float | None]]]:
+    others = _others(scenario, float(edges[-1]), seed)
+    arrival, timed = others.arrival_s, intervals.timed
+    progress(f"{others.rate_per_s * edges[-1]:,.0f} requests of others")
+    found = others.latencies_s(timed)
     felt = by_time(arrival, found, edges)
     series = [
         Series("p50", "ms", "latency of others", 1e3 * felt.p50_s),
@@ -151,10 +203,22 @@ def _felt(
     ]
     facts = []
     if arrival.size:
+        base = base_latency_interval(scenario, seed=seed)
+        names = ("longest latency of others", "p99 of others", "p50 of others")
+        ends = zip((base.low, base.high), intervals.ends(scenario), strict=True)
+        rows = zip(
+            names,
+            _felt_ms(found),
+            *(
+                _felt_ms(others.latencies_s(commands, slower=end / base.value))
+                for end, commands in ends
+            ),
+            strict=True,
+        )
+        # A command that begins later, since the one before it lasts longer, meets other requests.
         facts = [
-            Fact("longest latency of others", 1e3 * float(found.max()), "ms"),
-            Fact("p99 of others", 1e3 * float(np.quantile(found, 0.99)), "ms"),
-            Fact("p50 of others", 1e3 * float(np.quantile(found, 0.5)), "ms"),
+            Fact(name, value, "ms", low=min(value, low), high=max(value, high))
+            for name, value, low, high in rows
         ]
     columns: list[list[float | None]] = []
     for t in timed:
@@ -166,6 +230,33 @@ def _felt(
             else [1e3 * float(np.quantile(here, 0.99)), 1e3 * float(here.max())]
         )
     return series, facts, columns
+
+
+def _felt_ms(found: Times) -> list[float]:
+    """The longest latency, p99 and p50."""
+    return [1e3 * float(np.quantile(found, quantile)) for quantile in (1.0, 0.99, 0.5)]
+
+
+def _interval_table(intervals: RunIntervals) -> Table:
+    """How long each command lasts, and keeps the main thread, with 95% intervals."""
+
+    def row(index: int) -> list[Cell]:
+        lasts = intervals.lasts(lambda timed: timed[index].lasting.lasts_ns / 1e9)
+        main = intervals.main_thread(lambda timed: timed[index].lasting.main_thread_ns / 1e9)
+        name = intervals.timed[index].lasting.name
+        return [name, lasts.low, lasts.high, main.low, main.high]
+
+    return Table(
+        "95% intervals",
+        [
+            ("command", ""),
+            ("lasts, from", "s"),
+            ("to", "s"),
+            ("main thread, from", "s"),
+            ("to", "s"),
+        ],
+        [row(index) for index in range(len(intervals.timed))],
+    )
 
 
 def _tables(timed: list[Timed], felt: list[list[float | None]]) -> list[Table]:

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.network import Path, between, constant
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.errors import InputError
 
-from ...engines.profile import EngineProfile, load_engine
+from ...engines.profile import EngineProfile, EngineWork, load_engine
+from ...prediction.uncertainty import (
+    Drawn,
+    draw_engine,
+    draw_host,
+    draw_ranges,
+    host_ranges,
+    moved,
+)
 from .commands import DataPlace, Lasting, bulk_load, flush, keys_command, large_get, set_command
-from .main_thread import Speed
-from .scenario import LargeCommand, LargeCommands
+from .main_thread import FIRST_TOUCH_RANGE_NS, Speed
+from .scenario import ClientData, LargeCommand, LargeCommands, Server
 from .touches import TouchedSets
 from .transfer import TransferClient, TransferLink
 from .work import Chosen, load_work
 
 _LOOPBACK_US = 10.0
-"""One way between two programs on one host: waking the receiver (assumed, 5 to 30)."""
+"""One way between two programs on one host: waking the receiver (assumed)."""
+
+_LOOPBACK_RANGE_US = (5.0, _LOOPBACK_US, 30.0)
 
 _OLDEST_ASYNC = "redis-6.0"
 """The oldest profile of small commands; earlier engines take its work (assumed)."""
@@ -55,6 +66,7 @@ def place_of(
     *,
     values: Mapping[str, float] | None = None,
     client_values: Mapping[str, float] | None = None,
+    draw: Drawn | None = None,
 ) -> tuple[DataPlace, Chosen]:
     """Engine, hosts, link and client of a scenario.
 
@@ -62,6 +74,8 @@ def place_of(
     ----------
     values, client_values
         Speeds of the server's or the client's host to use instead, by `HostSpeed` field.
+    draw
+        Where in their ranges all other numbers lie; at their values without it.
 
     Raises
     ------
@@ -69,27 +83,63 @@ def place_of(
         An unknown host, engine version or version of a client.
     """
     chosen = load_work(scenario.engine, scenario.engine_version)
-    host = load_host(scenario.host).speed(values)
     given = scenario.client
-    far = host if given.host is None else load_host(given.host).speed(client_values)
+    host, far = _speeds(scenario, values or {}, client_values or {}, draw)
     client_work = chosen.work.client
     if given.version is not None:
         engine, _, version = given.version.partition(" ")
         client_work = load_work(engine, version).work.client
+    work = chosen.work
+    if draw is not None:
+        work, client_work = work.drawn(draw), client_work and client_work.drawn(draw)
     client = TransferClient(
-        speed=Speed(far, first_touch_ns=given.first_touch_ns, copied_page_ns=given.copied_page_ns),
+        speed=Speed(
+            far,
+            first_touch_ns=_first_touch_ns(given, draw),
+            copied_page_ns=given.copied_page_ns,
+        ),
         work=None if given.element_ns is not None else client_work,
         element_ns=given.element_ns or 0.0,
         byte_ns=given.byte_ns,
     )
     profile = profile_of(scenario)
-    known = None if profile is None else profile.engine_work()
+    known = None if profile is None else _engine_work(profile, draw)
     touch_scale = scenario.server.touch_scale
     if touch_scale is None:
         touch_scale = 1.0 if known is None else known.touch_scale
-    server = Speed(host, touch_scale=touch_scale, first_touch_ns=scenario.server.first_touch_ns)
+    server = Speed(
+        host, touch_scale=touch_scale, first_touch_ns=_first_touch_ns(scenario.server, draw)
+    )
     scale = 1.0 if known is None else known.kernel_scale
-    return DataPlace(chosen.work, server, _link(scenario, host, far), client, scale), chosen
+    return DataPlace(work, server, _link(scenario, host, far, draw), client, scale), chosen
+
+
+def _speeds(
+    scenario: LargeCommands,
+    values: Mapping[str, float],
+    client_values: Mapping[str, float],
+    draw: Drawn | None,
+) -> tuple[HostSpeed, HostSpeed]:
+    """Of the server's and the client's host. Two of one kind are as fast as each other."""
+    profile = load_host(scenario.host)
+    drawn = {} if draw is None else draw_host(profile, draw)
+    host = profile.speed({**drawn, **values})
+    if scenario.client.host is None:
+        return host, host
+    other = load_host(scenario.client.host)
+    if draw is not None and other.id != profile.id:
+        drawn = draw_ranges("client host", host_ranges(other), draw)
+    return host, other.speed({**drawn, **client_values})
+
+
+def _first_touch_ns(given: Server | ClientData, draw: Drawn | None) -> float:
+    if draw is None or "first_touch_ns" in given.model_fields_set:
+        return given.first_touch_ns
+    return moved(FIRST_TOUCH_RANGE_NS, draw.normal("first touch of a page"))
+
+
+def _engine_work(profile: EngineProfile, draw: Drawn | None) -> EngineWork:
+    return profile.engine_work({} if draw is None else draw_engine(profile, draw))
 
 
 def profile_of(scenario: LargeCommands) -> EngineProfile | None:
@@ -105,13 +155,18 @@ def _shipped_profile(engine: str, version: str) -> EngineProfile | None:
         return None  # older than any profile of small commands
 
 
-def _link(scenario: LargeCommands, host: HostSpeed, far: HostSpeed) -> TransferLink:
+def _link(
+    scenario: LargeCommands, host: HostSpeed, far: HostSpeed, draw: Drawn | None
+) -> TransferLink:
     given = scenario.network
     local = scenario.client.host is None
     path = Path([]) if local else between(host, far)
     if given.gbit_per_s is not None:
         path = Path([constant(given.gbit_per_s)])
-    one_way = _LOOPBACK_US if local else max(host.network_one_way_us, far.network_one_way_us)
+    one_way = max(host.network_one_way_us, far.network_one_way_us)
+    if local:
+        z = 0.0 if draw is None else draw.normal("one way on one host")
+        one_way = moved(_LOOPBACK_RANGE_US, z)
     return TransferLink(
         path=path,
         one_way_us=one_way if given.one_way_us is None else given.one_way_us,
@@ -186,22 +241,38 @@ def _copies(scenario: LargeCommands, value_bytes: int) -> bool:
 
 def timeline(scenario: LargeCommands, place: DataPlace) -> list[Timed]:
     """All commands with their times; memory that one command took serves the next ones."""
-    found: list[Timed] = []
-    free_s, largest = 0.0, 0.0
+    known: dict[tuple[Any, ...], Lasting] = {}
+
+    def lasts(command: LargeCommand, *, fresh: bool) -> Lasting:
+        what = (*command.model_dump(exclude={"at_s"}).values(), fresh)
+        if what not in known:
+            known[what] = lasting_of(command, scenario, place, fresh=fresh)
+        return known[what]
+
+    largest, lastings = 0.0, []
     for command in scenario.commands:
-        lasting = lasting_of(command, scenario, place)
+        lasting = lasts(command, fresh=True)
         # The allocator keeps what a reply took; a larger one asks for more.
         if command.command != "import" and lasting.moved.total_bytes <= largest:
-            lasting = lasting_of(command, scenario, place, fresh=False)
+            lasting = lasts(command, fresh=False)
         elif command.command != "import":
             largest = lasting.moved.total_bytes
+        lastings.append(lasting)
+    return placed(scenario, lastings)
+
+
+def placed(scenario: LargeCommands, lastings: Sequence[Lasting]) -> list[Timed]:
+    """All commands, each when it is asked for or when the one before it is done."""
+    found: list[Timed] = []
+    free_s = 0.0
+    for command, lasting in zip(scenario.commands, lastings, strict=True):
         timed = Timed(max(command.at_s, free_s), lasting)
         free_s = timed.end_s
         found.append(timed)
     return found
 
 
-def service_s(scenario: LargeCommands) -> float:
+def service_s(scenario: LargeCommands, *, draw: Drawn | None = None) -> float:
     """Main-thread time of one of the others' requests.
 
     A request, its read and its write, with one client in a turn of the event loop.
@@ -211,8 +282,9 @@ def service_s(scenario: LargeCommands) -> float:
         return 0.0
     if load.service_us is not None:
         return load.service_us * 1e-6
-    work = (profile_of(scenario) or load_engine(_OLDEST_ASYNC)).engine_work()
-    host = load_host(scenario.host).speed()
+    work = _engine_work(profile_of(scenario) or load_engine(_OLDEST_ASYNC), draw)
+    profile = load_host(scenario.host)
+    host = profile.speed({} if draw is None else draw_host(profile, draw))
     executing = load.set_share * work.set_instructions
     executing += (1.0 - load.set_share) * work.get_instructions
     instructions = executing + work.parse_instructions
@@ -220,3 +292,10 @@ def service_s(scenario: LargeCommands) -> float:
     kernel = host.tcp_recv_ns + host.tcp_send_ns + host.epoll_event_ns
     nanoseconds = instructions / (host.user_ipc * host.clock_ghz) + work.kernel_scale * kernel
     return (nanoseconds + 2.0 * host.dram_ns) * 1e-9
+
+
+def base_latency_s(scenario: LargeCommands, *, draw: Drawn | None = None) -> float:
+    """Latency of one of the others' requests that nothing delays, network included."""
+    profile = load_host(scenario.host)
+    host = profile.speed({} if draw is None else draw_host(profile, draw))
+    return service_s(scenario, draw=draw) + 2e-6 * host.network_one_way_us

@@ -10,15 +10,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import parse, read_yaml, shipped
-from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.quantity import Quantity, Source, ranges_of
 from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
 
+from ...prediction.uncertainty import Drawn, draw_ranges
+from ...results.intervals import RelativeError
 from ...scenario.versions import is_newer, newest
 
 Layout = Literal["objects", "dict", "hashtable"]
@@ -55,6 +57,33 @@ class ClientWork(_Record):
     """How the text it prints grows: its string gets a MiB at a time, for which jemalloc before 4.0
     copies all of it once per chunk of 4 MiB (huge_ralloc), and later ones once per size class."""
 
+    def drawn(self, draw: Drawn) -> ClientWork:
+        """The same with each counted number drawn within its range."""
+        parts = {
+            name: _drawn(getattr(self, name), f"client.{name}", draw) for name in ("reply", "pipe")
+        }
+        return self.model_copy(update=parts)
+
+
+def _drawn(work: Counted, part: str, draw: Drawn) -> Counted:
+    leaves = {name: leaf for name, leaf in work if leaf is not None}
+    drawn = draw_ranges(part, ranges_of(leaves), draw)
+    return work.model_copy(
+        update={
+            name: leaves[name].model_copy(update={"value": value}) for name, value in drawn.items()
+        }
+    )
+
+
+class LargeErrors(_Record):
+    """How far off an engine's commands were, of those that were measured; nothing is fitted to
+    them."""
+
+    main_thread: RelativeError
+    """CPU time of the main thread."""
+    lasts: RelativeError
+    """Time until the client has printed all of it."""
+
 
 class LargeWork(_Record):
     """One engine version."""
@@ -73,6 +102,7 @@ class LargeWork(_Record):
     sources: dict[str, Source]
     instructions: dict[str, Counted]
     client: ClientWork | None = None
+    errors: LargeErrors
 
     @model_validator(mode="after")
     def _complete(self) -> LargeWork:
@@ -80,6 +110,18 @@ class LargeWork(_Record):
         if different:
             raise ValueError(f"one entry under instructions for each command: {min(different)}")
         return self
+
+    def drawn(self, draw: Drawn) -> LargeWork:
+        """The same with each counted number drawn within its range."""
+        client = self.client
+        counted = {
+            name: _drawn(work, f"large commands.{name}", draw)
+            for name, work in self.instructions.items()
+        }
+        changed: dict[str, Any] = {"instructions": counted}
+        if client is not None:
+            changed["client"] = client.drawn(draw)
+        return self.model_copy(update=changed)
 
     def instructions_of(
         self, command: str, *, members: float, member_bytes: float, built: float = 0.0

@@ -1,14 +1,21 @@
 """Committed pages and profiles are what the committed artefacts, and the code, say."""
 
+import json
 from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
 
+from evidence.counts import large_command_counts
 from evidence.harness import Asked, Files
-from evidence.live import migration_check
+from evidence.live import (
+    large_commands_check,
+    large_commands_page,
+    migration_check,
+    sync_check,
+)
 from evidence.live.migration_live import Measured, Trial
-from evidence.live.trials import kept
+from evidence.live.trials import inside_others, kept
 from evidence.studies import STUDIES
 
 NUMBERS = [each.name for each in fields(Measured) if each.name != "trial"]
@@ -35,6 +42,34 @@ def test_a_page_says_what_its_artefact_does(
     assert files
     assert all(path.is_file() for path in files)
     assert differing(files) == [], "run `make pages`"
+
+
+def test_shipped_work_of_large_commands_is_that_of_counts_and_measured_commands(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(checkout)
+    files = large_command_counts.profiles(Asked())
+    assert len(files) == 3
+    assert differing(files) == [], "run `make evidence STUDY=large-command-work`"
+
+
+def test_intervals_hold_commands_moves_and_syncs_that_nothing_was_fitted_to(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(checkout)
+    commands = large_commands_check.kept()
+    numbers = 2 * sum(len(of["rows"]) for of in commands)
+    inside = sum(large_commands_page.inside_others(of, commands) for of in commands)
+    assert 0.93 * numbers <= inside < numbers
+    for name, each in kept(migration_check.ARTEFACT).items():
+        errors = migration_check.duration_errors(each)
+        assert inside_others(errors) >= len(errors) - 1, name
+    for name, each in kept(sync_check.ARTEFACT).items():
+        assert all(sync_check.inside_others(name, each))
+    published = json.loads(large_commands_page.PUBLISHED.read_text(encoding="utf-8"))
+    for point in published["points"]:
+        predicted = point["predicted"]["lasts_s"]
+        assert predicted["low"] <= point["observed"]["lasts_s"] <= predicted["high"]
 
 
 def test_shipped_work_of_moves_is_that_of_the_measured_trials(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import simpy
@@ -11,11 +12,29 @@ from pydantic import Field
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.network import Path, between, constant
+from forecache.hwprofiles.speed import HostSpeed
+from forecache.sim.statistics import Estimate
 
 from ....engines.profile import load_engine
+from ....prediction.predict import DRAWS
+from ....prediction.uncertainty import Draw, Drawn, Range, draw_host, moved
+from ....results.intervals import interval_over_draws
+from ..intervals import Outcomes, RunStep, certain, over_time, stretched
 from ..load.recent import LOOK_S, RecentLoad, mean_value_bytes
-from ..slots.migration import FSYNC_MS, IDLE, Link, atomic, key_by_key, saving
-from ..slots.migration_work import MigrationWork, load_migration_profile
+from ..slots.migration import (
+    FSYNC_MS,
+    FSYNC_RANGE_MS,
+    IDLE,
+    Atomic,
+    KeyByKey,
+    Link,
+    NodeLoad,
+    Saving,
+    atomic,
+    key_by_key,
+    saving,
+)
+from ..slots.migration_work import MigrationProfile, MigrationWork, load_migration_profile
 from ..slots.redirects import learned
 from ..slots.slot_map import SlotMap
 from ..slots.slots import Move
@@ -28,6 +47,13 @@ _RETRY_S = 10.0
 """Before a job that failed begins again (assumed)."""
 
 
+RTT_US = 300.0
+"""Round trip between nodes where a scenario doesn't say it (assumed)."""
+
+RTT_RANGE_US = (150.0, RTT_US, 450.0)
+"""Within a region (assumed)."""
+
+
 class Moving(Event):
     """What events have in common that move slots."""
 
@@ -37,7 +63,7 @@ class Moving(Event):
     """Keys of one MIGRATE."""
     most_blocked: float = Field(default=1.0, gt=0, le=1)
     """Share of a source's main thread that MIGRATE may take; its operator pauses for the rest."""
-    rtt_us: float = Field(default=300.0, gt=0, le=1e6)
+    rtt_us: float = Field(default=RTT_US, gt=0, le=1e6)
     """Round trip between nodes, and between them and the operator."""
     network_gbit_per_s: float | None = Field(default=None, gt=0, le=1000)
     """Of one connection between two nodes; without it what their instance and the provider's limit
@@ -62,6 +88,45 @@ class Moving(Event):
     child."""
 
 
+@dataclass(frozen=True)
+class MovingNumbers:
+    """What is uncertain of moves: at the values of all numbers, or in a draw of them."""
+
+    work: MigrationWork
+    path: Path
+    rtt_s: float
+    saves: Saving
+
+    @classmethod
+    def of(
+        cls,
+        profile: MigrationProfile,
+        asked: Moving,
+        cluster: Cluster,
+        *,
+        draw: Drawn | None = None,
+    ) -> MovingNumbers:
+        """Those of an event that moves slots."""
+        nodes = cluster.scenario.cluster
+        engine = load_engine(nodes.engine, nodes.engine_version)
+
+        def chosen(field: str, bounds: Range) -> float:
+            if draw is None or field in asked.model_fields_set:
+                return float(getattr(asked, field))
+            return moved(bounds, draw.normal(field))
+
+        return cls(
+            work=profile.on(rate_per_ns(cluster, draw), draw=draw),
+            path=moving_path(cluster, asked.network_gbit_per_s, draw),
+            rtt_s=1e-6 * chosen("rtt_us", RTT_RANGE_US),
+            saves=saving(
+                *(engine.engine, engine.version),
+                fsync_ms=chosen("fsync_ms", FSYNC_RANGE_MS),
+                replicas=nodes.replicas,
+            ),
+        )
+
+
 class Mover:
     """Moves slots: sources at the same time if atomic, everything in turn by an operator.
 
@@ -76,19 +141,22 @@ class Mover:
         self.recent = RecentLoad(cluster, memory_s=memory_s)
         self.slots = SlotMap.of(cluster)
         name = "redis-key-by-key" if asked.method == "key_by_key" else "valkey-atomic"
-        self.work: MigrationWork = load_migration_profile(name).on(rate_per_ns(cluster))
-        self._path = moving_path(cluster, asked.network_gbit_per_s)
-        nodes = cluster.scenario.cluster
-        engine = load_engine(nodes.engine, nodes.engine_version)
-        self.saves = saving(
-            engine.engine, engine.version, fsync_ms=asked.fsync_ms, replicas=nodes.replicas
-        )
+        profile = load_migration_profile(name)
+        self._error = profile.error.half_width
+        self._nominal = MovingNumbers.of(profile, asked, cluster)
+        self._drawn = [
+            MovingNumbers.of(profile, asked, cluster, draw=Draw(cluster.seed, number))
+            for number in range(DRAWS)
+        ]
+        self._steps: list[RunStep] = []
+        self._outcomes = Outcomes("an atomic move", "moved")
         self.begun_s = self.deadline_s = 0.0
         self.moved = self.restarts = 0
         self.done = False
         self.unknown = 0.0
         """Share of the slots that changed hands and that the mean client has not noticed."""
-        self.longest_block_s = 0.0
+        self.longest_block = certain(0.0)
+        """The longest standstill of a source, in s."""
 
     def move(self, moves: list[Move], what: str) -> EventProcess:
         """All of them, with facts and a series about it; `done` says whether all are there."""
@@ -96,7 +164,8 @@ class Mover:
         total = sum(len(move.slots) for move in moves)
         cluster.record.gauge(f"slots moved, {what}", "slots", "progress", lambda: float(self.moved))
         yield from self.carry(moves)
-        took = env.now - self.begun_s if self.done else None
+        cluster.record.warnings += self._outcomes.warnings()
+        took = stretched(self.begun_s, env.now, self._steps) if self.done else None
         cluster.record.mark(f"{what}: done" if self.done else f"{what}: given up")
         cluster.record.fact(
             what, took, "s",
@@ -104,13 +173,15 @@ class Mover:
             f"{self.moved} of {total} slots moved and {self.restarts} restarts",
         )  # fmt: skip
         if took is not None and asked.clients_follow_s:
+            ends = (end + 3 * asked.clients_follow_s for end in (took.value, took.low, took.high))
             cluster.record.fact(
-                "19 of 20 clients know the new map", took + 3 * asked.clients_follow_s, "s",
+                "19 of 20 clients know the new map", Estimate(*ends), "s",
                 "three mean times later",
             )  # fmt: skip
-        if self.longest_block_s > 0:
+        if self.longest_block.value > 0:
+            longest = self.longest_block
             cluster.record.fact(
-                "longest standstill of a source", 1e3 * self.longest_block_s, "ms",
+                "longest standstill of a source", over_time(1e3 * longest.value, longest), "ms",
                 "one MIGRATE, or nodes.conf",
             )  # fmt: skip
 
@@ -157,16 +228,21 @@ class Mover:
             if self.cluster.env.now >= self.deadline_s:
                 return
 
-    def _link(self, move: Move) -> Link:
-        """Between the nodes of a move: one connection, which carries all of it."""
-        moved_bytes = float(self.slots.keys[list(move.slots)].sum()) * mean_value_bytes(
-            self.cluster
-        )
-        allowed = self._path.mean_bytes_per_s(moved_bytes)
+    def _interval(self, value: float, drawn: Iterable[float]) -> Estimate:
+        """A time of a move, with its interval from what it is in draws."""
+        return interval_over_draws(value, list(drawn), error=self._error)
+
+    def _keys(self, move: Move) -> float:
+        """Keys of all its slots."""
+        return float(self.slots.keys[list(move.slots)].sum())
+
+    def _link(self, keys: float, numbers: MovingNumbers) -> Link:
+        """Between the nodes of a move: one connection, which carries all of its keys."""
+        allowed = numbers.path.mean_bytes_per_s(keys * mean_value_bytes(self.cluster))
         limit = self.asked.stream_mbyte_per_s if self.asked.method == "atomic" else None
         return Link(
-            operator_rtt_s=self.asked.rtt_us * 1e-6,
-            node_rtt_s=self.asked.rtt_us * 1e-6,
+            operator_rtt_s=numbers.rtt_s,
+            node_rtt_s=numbers.rtt_s,
             bytes_per_s=min(allowed, limit * 1e6 if limit else math.inf),
         )
 
@@ -181,22 +257,24 @@ class Mover:
         cluster, env = self.cluster, self.cluster.env
         source, target = self._nodes(move)
         claims = [cluster.nodes.occupy(source, 0.0), cluster.nodes.occupy(target, 0.0)]
-        link, done = self._link(move), 0.0
-        primaries = sum(node is not None for node in self.slots.primary.values())
+        done, begun_s, slot_lasts = 0.0, float(env.now), certain(0.0)
         up = [node for node in range(cluster.nodes.count) if cluster.nodes.is_up(node)]
         others = [node for node in up if node not in (source, target)]
         busiest = max(others, key=lambda node: float(cluster.nodes.traffic[node]), default=None)
+        taking_part = (source, target, busiest)
         saving_claims = [cluster.nodes.occupy(node, 0.0) for node in others]
         while done < len(move.slots) and env.now < self.deadline_s:
-            keys = round(float(self.slots.keys[list(move.slots)].mean()))
-            slot = key_by_key(
-                self.work, keys=keys, value_bytes=mean_value_bytes(self.cluster), link=link,
-                primaries=primaries, pipeline=self.asked.pipeline,
-                source=self.recent.of(source), target=self.recent.of(target),
-                others=IDLE if busiest is None else self.recent.of(busiest), saves=self.saves,
-            )  # fmt: skip
-            self.longest_block_s = max(self.longest_block_s, slot.longest_block_s)
-            slot_s = max(slot.slot_s, slot.source_blocked_s / self.asked.most_blocked)
+            loads = [IDLE if node is None else self.recent.of(node) for node in taking_part]
+            keys = self._keys(move)
+            slot = self._slot(move, keys, loads, self._nominal)
+            slot_s = self._slot_s(slot)
+            if slot_lasts.value == 0.0:
+                # The load seldom changes much while one shard gives to another.
+                drawn = [self._slot(move, keys, loads, numbers) for numbers in self._drawn]
+                slot_lasts = self._interval(slot_s, map(self._slot_s, drawn))
+                standstills = (each.longest_block_s for each in drawn)
+                standstill = self._interval(slot.longest_block_s, standstills)
+                self.longest_block = max(self.longest_block, standstill, key=_value)
             claims[0].change(min(1.0, slot.source_blocked_s / slot_s))
             claims[1].change(min(1.0, slot.target_blocked_s / slot_s))
             for claim in saving_claims:
@@ -208,26 +286,47 @@ class Mover:
             done = now
         for claim in (*claims, *saving_claims):
             claim.release()
+        lasted = over_time(float(env.now) - begun_s, slot_lasts)
+        self._steps.append(RunStep(begun_s=begun_s, lasts=lasted))
+
+    def _slot(
+        self, move: Move, keys: float, loads: Sequence[NodeLoad], numbers: MovingNumbers
+    ) -> KeyByKey:
+        """One slot, under the load of its source, of its target and of the busiest other node."""
+        source, target, busiest = loads
+        return key_by_key(
+            numbers.work,
+            keys=round(keys / len(move.slots)),
+            value_bytes=mean_value_bytes(self.cluster),
+            link=self._link(keys, numbers),
+            primaries=sum(node is not None for node in self.slots.primary.values()),
+            pipeline=self.asked.pipeline,
+            source=source,
+            target=target,
+            others=busiest,
+            saves=numbers.saves,
+        )
+
+    def _slot_s(self, slot: KeyByKey) -> float:
+        """How long one slot takes, pauses of the operator included."""
+        return max(slot.slot_s, slot.source_blocked_s / self.asked.most_blocked)
 
     def _move_job(self, move: Move) -> Generator[simpy.Event, Any, None]:
         cluster, env = self.cluster, self.cluster.env
         source, target = self._nodes(move)
-        link = self._link(move)
         while env.now < self.deadline_s:
             source_load = self.recent.of(source)
             owned = self.slots.owners == move.source
             share = float(
                 self.slots.shares[list(move.slots)].sum() / self.slots.shares[owned].sum()
             )
-            job = atomic(
-                self.work, keys=float(self.slots.keys[list(move.slots)].sum()),
-                value_bytes=mean_value_bytes(self.cluster), moving_share=share,
-                data_bytes=float(cluster.nodes.data_bytes[source]),
-                link=link,
-                source=source_load, target=self.recent.of(target), cores=self.asked.cores,
-                threads=self.asked.threads,
-                buffer_limit_bytes=self.asked.buffer_mbyte * 1024 * 1024,
-            )  # fmt: skip
+            keys, loads = self._keys(move), (source_load, self.recent.of(target))
+            job, *drawn = [
+                self._job(source, keys, share, loads, numbers)
+                for numbers in (self._nominal, *self._drawn)
+            ]
+            lasts = self._interval(job.duration_s, [each.duration_s for each in drawn])
+            self._outcomes.see(job.outcome, [each.outcome for each in drawn])
             cluster.nodes.stall(source, job.fork_s)
             claims = [
                 cluster.nodes.occupy(source, min(1.0, job.source_share)),
@@ -238,6 +337,7 @@ class Mover:
                 cluster.nodes.stall(source, job.pause_s)
                 yield env.timeout(job.pause_s)
                 self._hand_over(move, len(move.slots), 0)
+                self._steps.append(RunStep(begun_s=env.now - job.duration_s, lasts=lasts))
             else:
                 # Until the buffer is full, or changes outrun what leaves: then from the beginning.
                 change = source_load.writes_per_s * share * source_load.write_bytes
@@ -252,6 +352,29 @@ class Mover:
             if job.outcome == "moved":
                 return
             yield env.timeout(_RETRY_S)
+
+    def _job(
+        self,
+        source: int,
+        keys: float,
+        share: float,
+        loads: Sequence[NodeLoad],
+        numbers: MovingNumbers,
+    ) -> Atomic:
+        """Keys of a node that get a share of what it is asked for; its load and the target's."""
+        return atomic(
+            numbers.work,
+            keys=keys,
+            value_bytes=mean_value_bytes(self.cluster),
+            moving_share=share,
+            data_bytes=float(self.cluster.nodes.data_bytes[source]),
+            link=self._link(keys, numbers),
+            source=loads[0],
+            target=loads[1],
+            cores=self.asked.cores,
+            threads=self.asked.threads,
+            buffer_limit_bytes=self.asked.buffer_mbyte * 1024 * 1024,
+        )
 
     def _nodes(self, move: Move) -> tuple[int, int]:
         source, target = self.slots.primary[move.source], self.slots.primary[move.target]
@@ -276,15 +399,24 @@ class Mover:
             nodes.work_factor[active] = 1.0
 
 
-def moving_path(cluster: Cluster, gbit_per_s: float | None) -> Path:
+def moving_path(cluster: Cluster, gbit_per_s: float | None, draw: Drawn | None = None) -> Path:
     """What lies between two nodes: so much, or what their host has."""
     if gbit_per_s is not None:
         return Path([constant(gbit_per_s)])
-    speed = load_host(cluster.scenario.cluster.host).speed()
+    speed = _speed(cluster, draw)
     return between(speed, speed)
 
 
-def rate_per_ns(cluster: Cluster) -> float:
+def rate_per_ns(cluster: Cluster, draw: Drawn | None = None) -> float:
     """Instructions a nanosecond of the nodes' host."""
+    speed = _speed(cluster, draw)
+    return speed.user_ipc * speed.clock_ghz
+
+
+def _speed(cluster: Cluster, draw: Drawn | None) -> HostSpeed:
     host = load_host(cluster.scenario.cluster.host)
-    return float((host.user_ipc.value or 0.0) * (host.clock_ghz.value or 0.0))
+    return host.speed(None if draw is None else draw_host(host, draw))
+
+
+def _value(found: Estimate) -> float:
+    return found.value

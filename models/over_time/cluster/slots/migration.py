@@ -46,9 +46,11 @@ COMMAND_BYTES = 64
 """Of a key in the stream beside its value: the words of its command (assumed, for short keys)."""
 
 FSYNC_MS = 1.15
-"""One small write and fdatasync on a network disk, as fio measures it (assumed, 0.5 to 3): 709 and
+"""One small write and fdatasync on a network disk, as fio measures it (assumed): 709 and
 1,105 a second were measured one after the other on two kinds of EBS volumes (besthub.dev, "How
 Upgrading EBS Volumes Boosted etcd Write Performance"). A local NVMe drive takes 0.05 to 0.5."""
+
+FSYNC_RANGE_MS = (0.5, FSYNC_MS, 3.0)
 
 SAVE_FSYNCS = 3.0
 """How many times as long saving nodes.conf takes: a new file and its folder are synced, each with

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
-from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.quantity import Quantity, Source, ranges_of
 from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
+
+from ....prediction.uncertainty import Drawn, draw_ranges
+from ....results.intervals import RelativeError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +86,8 @@ class MigrationProfile(Record):
     rate_per_ns: Quantity
     """Instructions a nanosecond of the host: `user_ipc` × `clock_ghz` of its profile."""
     work: dict[str, Quantity]
+    error: RelativeError
+    """How far off durations were that nothing was fitted to."""
 
     @model_validator(mode="after")
     def _check(self) -> MigrationProfile:
@@ -93,11 +97,27 @@ class MigrationProfile(Record):
                 raise ValueError(f"work of {', '.join(sorted(known))}; found {name!r}")
         return self
 
-    def on(self, rate_per_ns: float) -> MigrationWork:
-        """The work at another host's rate of instructions. Kernel time is taken to scale alike."""
-        numbers: dict[str, Any] = {name: each.value for name, each in self.work.items()}
-        assert self.rate_per_ns.value is not None
-        return MigrationWork(**numbers).at_rate(rate_per_ns / self.rate_per_ns.value)
+    def on(self, rate_per_ns: float, *, draw: Drawn | None = None) -> MigrationWork:
+        """The work at another host's rate of instructions. Kernel time is taken to scale alike.
+
+        Parameters
+        ----------
+        draw
+            Where in their ranges all numbers lie.
+        """
+        numbers = {name: each.best for name, each in self.work.items()}
+        if draw is not None:
+            numbers |= draw_ranges(self.id, ranges_of(self.work), draw)
+        return MigrationWork(**numbers).at_rate(rate_per_ns / drawn_rate(self.rate_per_ns, draw))
+
+
+def drawn_rate(rate_per_ns: Quantity, draw: Drawn | None) -> float:
+    """The rate of the host that work was measured on: its value, or a draw."""
+    if draw is None:
+        return rate_per_ns.best
+    # The same host in all profiles.
+    drawn = draw_ranges("measured host", ranges_of({"rate": rate_per_ns}), draw)
+    return drawn.get("rate", rate_per_ns.best)
 
 
 def load_migration_profile(name: str) -> MigrationProfile:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import simpy
 
 from ..events.base import EventProcess
+from ..intervals import certain
 from ..slots.slot_map import SlotMap
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _switch(
     for node in blue:
         nodes.stall(node, pause_s)
     cluster.record.mark("all clients change over to the new nodes")
-    yield from steps.lasts(-1, -1, "switch", pause_s, "no node takes commands")
+    yield from steps.lasts(-1, -1, "switch", certain(pause_s), "no node takes commands")
     for node in blue:
         nodes.traffic[node] = 0.0
         nodes.shard[node] = -1 - nodes.shard[node]

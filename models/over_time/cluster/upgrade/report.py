@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from forecache.sim.statistics import Estimate
+
 from ....engines.profile import EngineProfile
 from ....results.series import Cell
+from ..intervals import stretched
+from ..surrogate import CapacityError
 
 if TYPE_CHECKING:
     from ..nodes import NodeKind
@@ -54,16 +59,22 @@ def report(steps: UpgradeSteps, *, begun_s: float) -> None:
     method = steps.asked.method.replace("_", " ")
     what = f"{method}, {steps.target.old.engine} {steps.target.old.version} to {steps.target.name}"
     fact(
-        "upgrade lasts", steps.ended_s - begun_s if done else None, "s",
+        "upgrade lasts", stretched(begun_s, steps.ended_s, steps.rows) if done else None, "s",
         what if done else f"{what}: {why}",
     )  # fmt: skip
-    likely = _holds(steps)
+    error = _capacity_error(steps)
+    likely = _holds(steps, error)
     losses = _losses(steps, done=done, likely=likely)
     fact("upgrade without loss", "no" if losses else "yes", "", "; ".join(losses))
     share = watch.least_rps / watch.before_rps if watch.before_rps > 0 else 0.0
     if math.isfinite(watch.least_rps):
-        fact("least capacity", watch.least_rps, "1/s", f"commands, {share:.0%} of what it was")
-    fact("longest time without a primary", watch.longest_gap_s(), "s", f"of {len(watch.gaps)}")
+        least = Estimate(*(watch.least_rps * end for end in (1.0, error.low, error.high)))
+        fact("least capacity", least, "1/s", f"commands, {share:.0%} of what it was")
+    gap = watch.longest_gap()
+    # -1: a step of all shards together.
+    own = [row for row in steps.rows if row.shard in (gap.shard, -1)]
+    longest = stretched(gap.begins_s, gap.ends_s, own)
+    fact("longest time without a primary", longest, "s", f"of {len(watch.gaps)}")
     fact("failed during the upgrade", round(watch.failed), "", "commands")
     fact("turned away during the upgrade", round(watch.turned_away), "", "commands")
     _latency(steps, begun_s, min(steps.ended_s, now_s))
@@ -73,6 +84,7 @@ def report(steps: UpgradeSteps, *, begun_s: float) -> None:
         hours = watch.extra_node_s / 3600.0
         fact("nodes beside the old ones", watch.extra_nodes, "", f"{hours:.3g} node-hours more")
     _tables(steps)
+    steps.cluster.record.warnings += steps.outcomes.warnings()
 
 
 def _latency(steps: UpgradeSteps, begun_s: float, ended_s: float) -> None:
@@ -85,24 +97,28 @@ def _latency(steps: UpgradeSteps, begun_s: float, ended_s: float) -> None:
     record.fact("largest p99 during the upgrade", during, "ms", note)
 
 
-def _holds(steps: UpgradeSteps) -> float:
-    """Tell whether the nodes that were up could do what was asked; returns how probable it is."""
-    worst, cluster = steps.watch.worst, steps.cluster
-    kind = cluster.nodes.kinds[worst.kind]
+def _capacity_error(steps: UpgradeSteps) -> CapacityError:
+    """How far off the capacity may be of the node of which most was asked."""
+    cluster = steps.cluster
+    kind = cluster.nodes.kinds[steps.watch.worst.kind]
     described = steps.target.described if kind == steps.target.kind else cluster.scenario.cluster
-    error = cluster.capacity_error(described)
+    return cluster.capacity_error(described)
+
+
+def _holds(steps: UpgradeSteps, error: CapacityError) -> float:
+    """Tell whether the nodes that were up could do what was asked; returns how probable it is."""
+    worst = steps.watch.worst
     probability = error.holds(worst.load)
     shown = f"{probability:.0%}"
     shown = ">99%" if probability > 0.99 else "<1%" if probability < 0.01 else shown
     verdict = "yes" if probability >= LIKELY else "no"
-    fact = cluster.record.fact
+    fact = steps.cluster.record.fact
     fact("what remains holds the load", verdict, "", f"with a probability of {shown}")
-    low, high = worst.load / error.high, worst.load / error.low
     fact(
         "most asked of a node",
-        worst.load,
+        Estimate(worst.load, worst.load / error.high, worst.load / error.low),
         "",
-        f"times what it can do ({low:.2f}–{high:.2f}): node {worst.node} at {worst.at_s:.4g} s",
+        f"times what it can do: node {worst.node} at {worst.at_s:.4g} s",
     )
     return probability
 
@@ -130,12 +146,11 @@ def _tables(steps: UpgradeSteps) -> None:
         by_what.setdefault(row.what, []).append(row)
     table(
         "Upgrade: how long its steps last",
-        [("step", ""), ("times", ""), ("shortest", "s"), ("longest", "s"), ("together", "s")],
         [
-            [what, len(rows), min(lasts), max(lasts), sum(lasts)]
-            for what, rows in by_what.items()
-            for lasts in [[row.lasts_s for row in rows]]
+            *(("step", ""), ("times", ""), ("shortest", "s"), ("longest", "s"), ("together", "s")),
+            *(("from (95%)", "s"), ("to", "s")),
         ],
+        [[what, *_durations(rows)] for what, rows in by_what.items()],
     )
     rows = sorted(steps.rows, key=lambda row: row.begun_s)
     some = f" (the first {MOST_ROWS} of {len(rows)})" if len(rows) > MOST_ROWS else ""
@@ -148,6 +163,14 @@ def _tables(steps: UpgradeSteps) -> None:
         ],
     )
     table("Upgrade: what was assumed", [("what", ""), ("value", "")], _assumed(steps))
+
+
+def _durations(rows: Sequence[StepDone]) -> list[Cell]:
+    """How often, shortest, longest, together with its interval where anything is uncertain."""
+    lasts = [row.lasts_s for row in rows]
+    low, high = (sum(getattr(row.lasts, end) for row in rows) for end in ("low", "high"))
+    ends: list[Cell] = [low, high] if low < high else [None, None]
+    return [len(rows), min(lasts), max(lasts), sum(lasts), *ends]
 
 
 def _number(number: int) -> Cell:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
 
+from forecache.hwprofiles.network import Path
+from forecache.sim.statistics import Estimate
+
+from ....prediction.predict import DRAWS
+from ....prediction.uncertainty import Draw, Drawn
+from ....results.intervals import interval_over_draws
 from ....scenario.workload import sizes_of
 from ..events.base import EventProcess
 from ..events.moving import moving_path, rate_per_ns
 from ..failover import FailoverRules, fail_over, hand_over_s, rules_for
+from ..intervals import Outcomes, RunStep, certain, over_time
 from ..load.recent import RecentLoad
 from ..slots.migration import COMMAND_BYTES, NodeLoad
 from ..slots.slot_map import SlotMap
 from .compatible import backlog_bytes, diskless
 from .full_sync import FullSync, full_sync
 from .report import UpgradeTarget
-from .sync_work import NodeContent, load_sync_profile
+from .sync_work import NodeContent, SyncWork, load_sync_profile
 from .watch import UpgradeWatch
 
 if TYPE_CHECKING:
@@ -41,16 +48,34 @@ APPENDED = 0.5
 many bytes as it has (`auto-aof-rewrite-percentage 100`), so half of that in the mean (assumed)."""
 
 
-@dataclass(frozen=True)
-class StepDone:
+@dataclass(frozen=True, kw_only=True)
+class StepDone(RunStep):
     """One step that was done."""
 
     shard: int
     node: int
     what: str
-    begun_s: float
-    lasts_s: float
     note: str = ""
+
+
+@dataclass(frozen=True)
+class UpgradeNumbers:
+    """What is uncertain of an upgrade: at the values of all numbers, or in a draw of them."""
+
+    old_work: SyncWork
+    new_work: SyncWork
+    path: Path
+
+    @classmethod
+    def of(
+        cls, asked: Upgrade, cluster: Cluster, target: UpgradeTarget, *, draw: Drawn | None = None
+    ) -> UpgradeNumbers:
+        """Those of an upgrade to a target."""
+        rate = rate_per_ns(cluster, draw)
+        old, new = (
+            load_sync_profile(each.engine).on(rate, draw=draw) for each in (target.old, target.new)
+        )
+        return cls(old, new, moving_path(cluster, asked.network_gbit_per_s, draw))
 
 
 class UpgradeSteps:
@@ -74,14 +99,16 @@ class UpgradeSteps:
         self.recent = RecentLoad(cluster)
         self.watch = UpgradeWatch(cluster)
         self.rows: list[StepDone] = []
+        self.outcomes = Outcomes("a full sync", "synchronised")
         self.given_up = ""
         self._last_primary: dict[int, int] = {}
         self.begun_s, self.ended_s = float(cluster.env.now), math.inf
         self.old_kind = cluster.kind
-        self._path = moving_path(cluster, asked.network_gbit_per_s)
-        rate = rate_per_ns(cluster)
-        self.old_work = load_sync_profile(target.old.engine).on(rate)
-        self.new_work = load_sync_profile(target.new.engine).on(rate)
+        self._nominal = UpgradeNumbers.of(asked, cluster, target)
+        self._drawn = [
+            UpgradeNumbers.of(asked, cluster, target, draw=Draw(cluster.seed, number))
+            for number in range(DRAWS)
+        ]
         self.disk_bytes_per_s = (asked.disk_mbyte_per_s or math.inf) * 1e6
 
     def begin(self) -> None:
@@ -133,27 +160,35 @@ class UpgradeSteps:
         sizes = tuple((float(size), float(share)) for size, share in sizes_of(data.value_bytes))
         return NodeContent(keys=keys, key_bytes=data.key_bytes, sizes=sizes)
 
-    def save_s(self, shard: int) -> float:
+    def _over_draws(self, seconds: Callable[[UpgradeNumbers], float]) -> Estimate:
+        """How long something takes, with its interval."""
+        return interval_over_draws(
+            seconds(self._nominal), [seconds(numbers) for numbers in self._drawn]
+        )
+
+    def save_s(self, shard: int) -> Estimate:
         """SHUTDOWN writes a snapshot where some are configured."""
         if self.asked.persistence != "snapshot":
-            return 0.0
-        return self.old_work.save_s(self.content(shard), disk_bytes_per_s=self.disk_bytes_per_s)
+            return certain(0.0)
+        held, disk = self.content(shard), self.disk_bytes_per_s
+        return self._over_draws(
+            lambda numbers: numbers.old_work.save_s(held, disk_bytes_per_s=disk)
+        )
 
-    def load_s(self, shard: int) -> float:
+    def load_s(self, shard: int) -> Estimate:
         """What a node loads when it starts."""
         if self.asked.persistence == "none":
-            return 0.0
-        held, asked = self.content(shard), self.asked
-        more_s = 0.0
-        if asked.persistence == "append_only":
+            return certain(0.0)
+        held, more_s = self.content(shard), 0.0
+        if self.asked.persistence == "append_only":
             more_s = APPENDED * held.keys * self.target.kind.surrogate.main_ps * 1e-12
-        return self.file_load_s(held) + more_s
+        return self._over_draws(lambda numbers: self.file_load_s(held, numbers) + more_s)
 
-    def file_load_s(self, held: NodeContent) -> float:
+    def file_load_s(self, held: NodeContent, numbers: UpgradeNumbers) -> float:
         """The load of a file."""
         if self.asked.load_mbyte_per_s is not None:
             return held.file_bytes / (self.asked.load_mbyte_per_s * 1e6)
-        return self.new_work.load_s(held, disk_bytes_per_s=self.disk_bytes_per_s)
+        return numbers.new_work.load_s(held, disk_bytes_per_s=self.disk_bytes_per_s)
 
     # --- one node -----------------------------------------------------------------------------
 
@@ -186,7 +221,7 @@ class UpgradeSteps:
         stopped_s = float(self.env.now)
         gap = self.watch.without_primary(shard)
         self.cluster.nodes.set_down(node, silent=False)
-        away_s = self.save_s(shard) + self.asked.restart_s + self.load_s(shard)
+        away_s = self.save_s(shard).value + self.asked.restart_s + self.load_s(shard).value
         after_s = self._failover_s()
         if away_s >= after_s or (waits_for_failover and math.isfinite(after_s)):
             taking_over = self.env.process(self._take_over(shard, node, after_s, gap))
@@ -201,7 +236,7 @@ class UpgradeSteps:
     def _restart(self, shard: int, node: int) -> EventProcess:
         """Save, run the new version, load."""
         yield from self.lasts(shard, node, "save", self.save_s(shard))
-        yield from self.lasts(shard, node, "restart", self.asked.restart_s)
+        yield from self.lasts(shard, node, "restart", certain(self.asked.restart_s))
         self.cluster.nodes.become(node, self.target.kind)
         if self.slots is None or self.cluster.cache is not None:
             self.cluster.nodes.data_bytes[node] *= self.target.kind.data_factor
@@ -225,13 +260,20 @@ class UpgradeSteps:
                 return
 
     def lasts(
-        self, shard: int, node: int, what: str, seconds: float, note: str = ""
+        self, shard: int, node: int, what: str, seconds: Estimate, note: str = ""
     ) -> Generator[simpy.Event, Any, None]:
         """A step that lasts so long, unless it is nothing."""
-        if seconds > 0:
+        if seconds.value > 0:
             begun_s = float(self.env.now)
-            yield self.env.timeout(seconds)
-            self.rows.append(StepDone(shard, node, what, begun_s, seconds, note))
+            yield self.env.timeout(seconds.value)
+            self._done(shard, node, what, seconds, note, begun_s=begun_s)
+
+    def _done(
+        self, shard: int, node: int, what: str, lasts: Estimate, note: str = "", *, begun_s: float
+    ) -> None:
+        self.rows.append(
+            StepDone(shard=shard, node=node, what=what, note=note, begun_s=begun_s, lasts=lasts)
+        )
 
     def _spread(self) -> None:
         if self.slots is not None and self.cluster.cache is None:
@@ -246,12 +288,12 @@ class UpgradeSteps:
         pause_s = hand_over_s(self._rules(), seed=self.cluster.seed + shard)
         gap = self.watch.without_primary(shard)
         self.cluster.nodes.stall(old, pause_s)
-        yield from self.lasts(shard, old, "hand over", pause_s, f"to node {new}")
+        yield from self.lasts(shard, old, "hand over", certain(pause_s), f"to node {new}")
         self._promote(shard, old, new)
         gap.ends_s = float(self.env.now)
 
     def _take_over(self, shard: int, old: int, after_s: float, gap: Any) -> EventProcess:
-        yield from self.lasts(shard, old, "failover", after_s)
+        yield from self.lasts(shard, old, "failover", certain(after_s))
         there = self.replicas(shard)
         if there:
             self._promote(shard, old, there[0])
@@ -287,7 +329,7 @@ class UpgradeSteps:
         missed = source.writes_per_s * (source.write_bytes + COMMAND_BYTES) * away_s
         if kept and missed <= self._backlog_bytes():
             note = f"{missed / 1e6:.3g} MB of changes"
-            yield from self.lasts(shard, node, "partial sync", RECONNECT_S, note)
+            yield from self.lasts(shard, node, "partial sync", certain(RECONNECT_S), note)
         else:
             yield from self.synchronise(shard, node, source=lambda: self.primary(shard))
         if not self.given_up and self.cluster.nodes.paid[node]:
@@ -317,11 +359,12 @@ class UpgradeSteps:
                 yield self.env.timeout(RECONNECT_S)
             attempts += 1
             begun_s = float(self.env.now)
-            sync, succeeded = yield from self._attempt(shard, source, writes_of)
-            if succeeded:
-                break
+            sync, lasts = yield from self._attempt(shard, source, writes_of)
             lasted_s = float(self.env.now) - begun_s
-            self.rows.append(StepDone(shard, node, f"full sync: {sync.outcome}", begun_s, lasted_s))
+            if lasts is not None:
+                break
+            what = f"full sync: {sync.outcome}"
+            self._done(shard, node, what, certain(lasted_s), begun_s=begun_s)
             if self.env.now >= deadline_s:
                 self.given_up = f"a full sync of shard {shard}: {sync.outcome}"
                 return
@@ -332,19 +375,23 @@ class UpgradeSteps:
         note = f"{size:.3g} GB, {sync.source_share:.0%} of node {source()}'s main thread"
         if sync.buffered_bytes > 0:
             note += f", {sync.buffered_bytes / 1e6:.3g} MB of changes"
-        self.rows.append(
-            StepDone(shard, node, "full sync", begun_s, float(self.env.now) - begun_s, note)
-        )
+        lasted = over_time(lasted_s, lasts)
+        self._done(shard, node, "full sync", lasted, note, begun_s=begun_s)
 
     def _attempt(
         self, shard: int, source: Any, writes_of: Any
-    ) -> Generator[simpy.Event, Any, tuple[FullSync, bool]]:
+    ) -> Generator[simpy.Event, Any, tuple[FullSync, Estimate | None]]:
         nodes, env, giver = self.cluster.nodes, self.env, source()
         load = self.recent.of(giver)
         if writes_of is not None:
             writes = self.recent.of(writes_of())
             load = replace(load, writes_per_s=writes.writes_per_s)
-        sync = self.sync_of(shard, giver, load)
+        held = self.content(shard)
+        sync, *drawn = [
+            self.sync_of(held, giver, load, numbers) for numbers in (self._nominal, *self._drawn)
+        ]
+        lasts = interval_over_draws(sync.duration_s, [each.duration_s for each in drawn])
+        self.outcomes.see(sync.outcome, [each.outcome for each in drawn])
         if sync.outcome == "synchronised":
             parts_s = sync.fork_s + sync.snapshot_s + sync.load_s + sync.changes_s
             yield env.timeout(max(0.0, sync.duration_s - parts_s))
@@ -356,30 +403,32 @@ class UpgradeSteps:
         if sync.outcome != "synchronised":
             yield env.timeout(max(0.1, min(writing_s, held_s)))
             claim.release()
-            return sync, False
+            return sync, None
         yield env.timeout(writing_s)
         claim.release()
         yield env.timeout(sync.load_s + sync.changes_s)
-        return sync, True
+        return sync, lasts
 
-    def sync_of(self, shard: int, giver: int, load: NodeLoad) -> FullSync:
+    def sync_of(
+        self, held: NodeContent, giver: int, load: NodeLoad, numbers: UpgradeNumbers
+    ) -> FullSync:
         """What a full sync from a node takes under this load."""
-        asked, nodes, held = self.asked, self.cluster.nodes, self.content(shard)
+        asked, nodes = self.asked, self.cluster.nodes
         is_new = nodes.kind_of(giver) == self.target.kind
         work, engine = (
-            (self.new_work, self.target.new) if is_new else (self.old_work, self.target.old)
+            (numbers.new_work, self.target.new) if is_new else (numbers.old_work, self.target.old)
         )
-        work = replace(work, store_ns_per_byte=self.new_work.store_ns_per_byte)
+        work = replace(work, store_ns_per_byte=numbers.new_work.store_ns_per_byte)
         return full_sync(
             work,
             content=held,
             data_bytes=float(nodes.data_bytes[giver]),
-            bytes_per_s=self._path.mean_bytes_per_s(held.file_bytes),
+            bytes_per_s=numbers.path.mean_bytes_per_s(held.file_bytes),
             diskless=diskless(engine) if asked.diskless is None else asked.diskless,
             apply_s=self.target.kind.surrogate.main_ps * 1e-12,
             delay_s=asked.sync_delay_s,
             source=load,
             disk_bytes_per_s=self.disk_bytes_per_s,
-            load_s=self.file_load_s(held),
+            load_s=self.file_load_s(held, numbers),
             buffer_limit_bytes=asked.buffer_mbyte * 1024 * 1024,
         )

@@ -6,11 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import parse, read_yaml, shipped
-from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.quantity import Quantity, Source, ranges_of
 from forecache.hwprofiles.record import Record
+
+from ....prediction.uncertainty import Z95, Drawn, draw_ranges
+from ....results.intervals import RelativeError, student_factor
+from ..slots.migration_work import drawn_rate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +95,18 @@ class SyncWork:
         return max(cpu_s * 1e-9, content.file_bytes / disk_bytes_per_s)
 
 
+class SyncErrors(Record):
+    """How far off syncs and loads were that nothing was fitted to."""
+
+    save: RelativeError
+    """Writing all data into a file."""
+    load: RelativeError
+    """Loading it."""
+    wait_ms: float = Field(ge=0)
+    """Standard error of what a sync waits for the engine's timers, whatever else it takes; from as
+    many trials."""
+
+
 class SyncProfile(Record):
     """A file of `sync_work/`: the host it was measured on, and its numbers."""
 
@@ -100,6 +116,7 @@ class SyncProfile(Record):
     rate_per_ns: Quantity
     """Instructions a nanosecond of the host: `user_ipc` × `clock_ghz` of its profile."""
     work: dict[str, Quantity]
+    errors: SyncErrors
 
     @model_validator(mode="after")
     def _check(self) -> SyncProfile:
@@ -109,10 +126,29 @@ class SyncProfile(Record):
                 raise ValueError(f"work of {', '.join(sorted(known))}; found {name!r}")
         return self
 
-    def on(self, rate_per_ns: float) -> SyncWork:
-        """The work at another host's rate of instructions. Kernel time is taken to scale alike."""
-        work = SyncWork(**{name: each.best for name, each in self.work.items()})
-        return work.at_rate(rate_per_ns / self.rate_per_ns.best)
+    def on(self, rate_per_ns: float, *, draw: Drawn | None = None) -> SyncWork:
+        """The work at another host's rate of instructions. Kernel time is taken to scale alike.
+
+        Parameters
+        ----------
+        draw
+            Where in their ranges all numbers lie, and how far off what they say is.
+        """
+        numbers = {name: each.best for name, each in self.work.items()}
+        if draw is None:
+            return SyncWork(**numbers).at_rate(rate_per_ns / self.rate_per_ns.best)
+        part = f"full sync of {self.id}"
+        numbers |= draw_ranges(part, ranges_of(self.work), draw)
+        # Student's t, as wide as the normal numbers that draws are.
+        for step, error in (("save", self.errors.save), ("load", self.errors.load)):
+            factor = math.exp(error.half_width / Z95 * draw.normal(f"{part}, {step}"))
+            for name in numbers:
+                if name.startswith(f"{step}_"):
+                    numbers[name] *= factor
+        late_ms = self.errors.wait_ms * student_factor(self.errors.load.points) / Z95
+        wait_ms = numbers.get("wait_ms", 0.0) + late_ms * draw.normal(f"{part}, wait")
+        numbers["wait_ms"] = max(0.0, wait_ms)
+        return SyncWork(**numbers).at_rate(rate_per_ns / drawn_rate(self.rate_per_ns, draw))
 
 
 def load_sync_profile(engine: str) -> SyncProfile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,10 +99,12 @@ class UpgradeWatch:
         self.gaps.append(gap)
         return gap
 
-    def longest_gap_s(self) -> float:
+    def longest_gap(self) -> NoPrimary:
         """The longest; one that doesn't end lasts until now."""
         now_s = float(self.cluster.env.now)
-        return max((min(gap.ends_s, now_s) - gap.begins_s for gap in self.gaps), default=0.0)
+        ended = [replace(gap, ends_s=min(gap.ends_s, now_s)) for gap in self.gaps]
+        nothing = NoPrimary(-1, 0.0, 0.0)
+        return max(ended, key=lambda gap: gap.ends_s - gap.begins_s, default=nothing)
 
     def lose_keys(self, shard: int, keys: float) -> None:
         """A shard is empty; what is written from now on is there again."""
