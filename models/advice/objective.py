@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
-from ..prediction.predict import Prediction
+from ..prediction.predict import Metrics, Prediction
+from ..prediction.uncertainty import Z95, Range, host_ranges, learned_together
+
+_NETWORK_LEAVES = {
+    "packets": "network_packets_per_s",
+    "bandwidth": "network_gbit_per_s",
+    "one connection": "network_flow_gbit_per_s",
+}
+"""Leaf of a host that each limit of the network is (`NodeResult.network_limits`)."""
+
+NETWORK_FULL = 0.98
+"""Use of a limit from which it stops a load: requests that come by chance then wait for each other
+for hundreds of packets."""
 
 LATENCIES = ("p50_ms", "p99_ms", "p999_ms")
 """Fields of an objective that bound a latency."""
@@ -41,7 +54,8 @@ def probability(prediction: Prediction, *, capacity_rps: float) -> float | None:
 
     Every draw of the uncertain numbers has a latency, with chance in it, and the model's own error
     makes that a log-normal; a draw fails if it is overloaded, or the model's error makes it so. The
-    probability is the mean over the draws.
+    probability is the mean over the draws, times that of a network that carries the load
+    (`network_limits_under`).
 
     Parameters
     ----------
@@ -49,23 +63,110 @@ def probability(prediction: Prediction, *, capacity_rps: float) -> float | None:
         Throughput of the setting when it is saturated, at the nominal numbers. That of a draw is
         taken to be in inverse proportion to the CPU time of a request.
     """
-    asked = asked_of(prediction)
-    if not asked:
+    if not asked_of(prediction):
         return None
+    network = math.prod(limit.carries for limit in network_limits_under(prediction))
     runs = prediction.drawn or prediction.nominal
-    scenario, system = prediction.case.scenario, prediction.system
-    error = max(math.hypot(system.discrepancy(scenario), system.variation), 1e-9)
-    open_loop = scenario.workload.arrival == "open_loop"
-    spare = math.log(capacity_rps / prediction.mean("throughput_rps")) if open_loop else math.inf
-    cpu_us = np.mean([m.result.server_useful_cpu_us_per_request for m in prediction.nominal])
-    shares = []
-    for run in runs:
-        if run.overloaded:
-            shares.append(0.0)
-            continue
-        margins = [math.log(bound / run.values[name]) for name, bound in asked.items()]
-        if open_loop:
-            slower = run.result.server_useful_cpu_us_per_request / cpu_us
-            margins.append(spare - math.log(slower))
-        shares.append(float(ndtr(min(margins) / error)))
-    return float(np.mean(shares))
+    shares = [
+        share
+        for run in runs
+        if (share := share_met(prediction, run, capacity_rps=capacity_rps)) is not None
+    ]
+    return network * float(np.mean(shares)) if shares else 0.0
+
+
+def share_met(prediction: Prediction, run: Metrics, *, capacity_rps: float) -> float | None:
+    """How probable it is that one draw meets the objective; None if its network stops it.
+
+    How probable that is `network_limits_under` says.
+    """
+    used = run.result.network_limits
+    if any(used[name] >= NETWORK_FULL for name in _network_numbers(prediction)):
+        return None
+    if run.overloaded:
+        return 0.0
+    margins = margins_of(prediction, run, capacity_rps=capacity_rps)
+    return float(ndtr(min(margins.values()) / model_error(prediction)))
+
+
+def margins_of(prediction: Prediction, run: Metrics, *, capacity_rps: float) -> dict[str, float]:
+    """By how much, on the log scale, a run stays below each bound of a latency and its capacity."""
+    found = {
+        name: math.log(bound / run.values[name]) for name, bound in asked_of(prediction).items()
+    }
+    if prediction.open_loop:
+        cpu_us = np.mean([m.result.server_useful_cpu_us_per_request for m in prediction.nominal])
+        slower = run.result.server_useful_cpu_us_per_request / cpu_us
+        spare = math.log(capacity_rps / prediction.mean("throughput_rps"))
+        found["capacity"] = spare - math.log(slower)
+    return found
+
+
+def model_error(prediction: Prediction) -> float:
+    """Standard error of a latency's logarithm that no draw shows: the model's own, and windows'."""
+    system = prediction.system
+    return max(math.hypot(system.discrepancy(prediction.case.scenario), system.variation), 1e-9)
+
+
+class NetworkLimit(NamedTuple):
+    """An uncertain limit of the network under an open loop's load.
+
+    Attributes
+    ----------
+    leaf
+        Of the host.
+    needed
+        What the load has to find, in the unit of the limit.
+    low, high
+        Between which the limit is believed to be.
+    carries
+        How probable it is that it is enough.
+    """
+
+    leaf: str
+    needed: float
+    low: float
+    high: float
+    carries: float
+
+
+def network_limits_under(prediction: Prediction) -> list[NetworkLimit]:
+    """The uncertain limits of the network, and how probable it is that each carries the load.
+
+    A limit is drawn by itself and a load takes a fixed part of it, so no simulation has to find out
+    how often it is too low: the distribution it is drawn from says so exactly, and few draws would
+    say it by luck.
+    """
+    found = []
+    slower = prediction.offered_rps / prediction.mean("throughput_rps")
+    for limit, leaf in _network_numbers(prediction).items():
+        bounds = host_ranges(prediction.system.host)[leaf]
+        needed = prediction.network_limits[limit] * bounds[1] * slower / NETWORK_FULL
+        carries = float(ndtr(-steps_to(bounds, needed)))
+        found.append(NetworkLimit(leaf, needed, bounds[0], bounds[2], carries))
+    return found
+
+
+def _network_numbers(prediction: Prediction) -> dict[str, str]:
+    """Limits of the network that draws of an open loop vary by themselves, and their leaves."""
+    system = prediction.system
+    if not prediction.open_loop or system.observed_here:
+        return {}
+    used, ranges = prediction.network_limits, host_ranges(system.host)
+    learned = learned_together(system.host, system.engine).bounds
+    return {
+        limit: leaf
+        for limit, leaf in _NETWORK_LEAVES.items()
+        if leaf in ranges and leaf not in learned and used.get(limit, 0.0) > 0.0
+    }
+
+
+def steps_to(bounds: Range, value: float) -> float:
+    """By how many standard errors a drawn number is off that has a value: `moved`, inverted."""
+    low, best, high = bounds
+    if value == best:
+        return 0.0
+    spread = math.log(best / low) if value < best else math.log(high / best)
+    if spread <= 0.0:
+        return math.copysign(math.inf, value - best)
+    return Z95 * math.log(value / best) / spread

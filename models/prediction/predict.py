@@ -10,7 +10,7 @@ are known better than either.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -547,6 +547,21 @@ def _nominal(
         )
         for number in range(replications)
     ]
+
+
+def drawn_runs(prediction: Prediction, draws: Iterable[int], *, seed: int) -> list[Metrics]:
+    """Runs of a prediction's point at further draws, in this thread.
+
+    Parameters
+    ----------
+    draws
+        Their numbers; the prediction has those from 0 on.
+    seed
+        Of the prediction.
+    """
+    scenario, system, pilot = prediction.case.scenario, prediction.system, prediction.pilot
+    assert pilot is not None  # it was simulated
+    return [_drawn(scenario, system, seed, number, pilot) for number in draws]
 
 
 def _drawn(scenario: Scenario, system: System, seed: int, draw: int, pilot: Pilot) -> Metrics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -29,6 +29,7 @@ from .uncertainty import (
     AskedNumbers,
     Draw,
     Drawn,
+    KeptSteps,
     LearnedNumbers,
     Steps,
     draw_disk,
@@ -99,6 +100,16 @@ class System:
     def numbers_at(self, steps: Mapping[str, float]) -> Numbers:
         """The numbers, each off by as many standard errors as `steps` says of its name."""
         return self._drawn(Steps(steps))
+
+    def drawn_steps(self, draws: Iterable[int], *, seed: int) -> tuple[list[str], np.ndarray]:
+        """Names of all that draws vary, and the (draws, names) steps of some of them."""
+        rows = []
+        for number in draws:
+            kept = KeptSteps(Draw(seed, number))
+            self._drawn(kept)
+            rows.append(kept.steps)
+        names = sorted(rows[0])
+        return names, np.array([[row[name] for name in names] for row in rows])
 
     def uncertain_steps(self) -> tuple[list[str], np.ndarray]:
         """Names of all that draws vary, and the (names, names) covariance of their steps."""

@@ -84,6 +84,25 @@ def _normal(seed: int, number: int, stream: int) -> float:
     return float(ndtri(uniform(seed, number, stream, _NUMBERS, 0)))
 
 
+class KeptSteps:
+    """Draws, and keeps by how many standard errors each number is off."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+        self.steps: dict[str, float] = {}
+
+    def normal(self, name: str) -> float:
+        """The step of a number, kept by its name."""
+        self.steps[name] = self._draw.normal(name)
+        return self.steps[name]
+
+    def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:
+        """The steps of numbers that go together, kept by their names."""
+        found = self._draw.jointly(names, covariance)
+        self.steps.update(zip(names, found.tolist(), strict=True))
+        return found
+
+
 class Steps(dict[str, float]):
     """Steps that somebody chose, by name; numbers that are not named stay where they are."""
 
@@ -134,6 +153,15 @@ def draw_ranges(part: str, ranges: Mapping[str, Range], draw: Drawn) -> dict[str
         Whose numbers they are, since an engine and a load generator share names.
     """
     return {n: moved(bounds, draw.normal(f"{part}.{n}")) for n, bounds in ranges.items()}
+
+
+_PARTS = {"work": "engine", "generator": "load_generator"}
+
+
+def title_of(name: str) -> str:
+    """The name of a drawn number as answers have it."""
+    part, leaf = name.split(".", 1)
+    return f"{_PARTS.get(part, part)}.{leaf}"
 
 
 def host_ranges(host: HostProfile) -> dict[str, Range]:

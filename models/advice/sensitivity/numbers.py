@@ -17,6 +17,7 @@ from ...prediction.predict import LATENCIES, Prediction, brief_run
 from ...prediction.run_length import Pilot
 from ...prediction.simulation import times_near
 from ...prediction.system import System
+from ...prediction.uncertainty import title_of
 from ...scenario.schema import Scenario
 from ...step_times.inputs import NodeInputs
 
@@ -24,8 +25,6 @@ _ENDS = (-1.96, 1.96)
 """Standard errors at which a number is tried for whether it does anything."""
 
 _ROWS_PER_CALL = 8
-
-_PREFIXES = {"work": "engine", "generator": "load_generator"}
 
 
 @dataclass(frozen=True)
@@ -75,11 +74,7 @@ class UncertainInputs:
     @property
     def titles(self) -> list[str]:
         """The names as answers call them."""
-        found = []
-        for name in self.names:
-            part, leaf = name.split(".", 1)
-            found.append(f"{_PREFIXES.get(part, part)}.{leaf}")
-        return found
+        return [title_of(name) for name in self.names]
 
     @property
     def errors(self) -> np.ndarray:
