@@ -2,6 +2,6 @@
 
 `python -m verification` runs them all; the tests in `tests/` are the quick ones. `queueing/` has
 queues and the statistics of runs, `nodes/` simulated nodes, `consistency/` random scenarios of
-every kind, `inputs/` damaged files, `posterior.py` fits. A check is a `Check` of `check.py` in a
-module's `CHECKS`, which `__main__.py` lists.
+every kind, `plans.py` capacity plans over seeds, `inputs/` damaged files, `posterior.py` fits. A
+check is a `Check` of `check.py` in a module's `CHECKS`, which `__main__.py` lists.
 """

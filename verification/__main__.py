@@ -15,7 +15,7 @@ import scipy
 
 from forecache.hwprofiles.files import write_text_atomic
 
-from . import busy_study, consistency, posterior
+from . import busy_study, consistency, plans, posterior
 from .check import Check, Finding
 from .inputs import fuzz, readers
 from .nodes import closed_forms as node
@@ -37,6 +37,7 @@ CHECKS = [
     *twins.CHECKS,
     *consistency.CHECKS,
     *busy_study.CHECKS,
+    *plans.CHECKS,
 ]
 
 
@@ -124,8 +125,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--share",
         type=float,
         default=1.0,
-        help="of the random scenarios and damaged inputs, with `open-loops`, and of the points of "
-        "`sensitivity`: 0.1 checks a tenth",
+        help="of the random scenarios, plans and damaged inputs, with `open-loops`, and of the "
+        "points of `sensitivity`: 0.1 checks a tenth",
     )
     given = parser.parse_args(arguments)
     if not 0.0 < given.share <= 1.0:
@@ -147,6 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     by_name["fuzz"] = fuzz.check(**counted(fuzz.COUNT))
     by_name["sensitivity"] = sensitivity.check(math.ceil(given.share * sensitivity.POINTS))
+    by_name["plans"] = plans.check(given.share)
     by_name["open-loops"] = open_loops.check(math.ceil(given.share * open_loops.SCENARIOS))
     if given.list:
         for check in CHECKS:

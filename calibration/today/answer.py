@@ -11,9 +11,11 @@ from forecache.hwprofiles import list_instances
 from forecache.hwprofiles.files import named, parse
 from forecache.models.engines.profile import load_engine
 from forecache.models.plan.answer import plan
+from forecache.models.plan.bill.price import MANAGED
 from forecache.models.plan.ceiling import ceiling, todays_node
 from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer, TodayAnswer
 from forecache.models.plan.schema import PlanDemand
+from forecache.models.plan.shard import elects
 from forecache.models.prediction.predict import Progress
 from forecache.models.prices.table import NODE_PRICES, load_prices
 from forecache.models.results.provenance import provenance
@@ -285,6 +287,7 @@ def _scenario(
         "objectives": {
             "slo": {"p99_ms": P99_MS, "probability": 0.9},
             "losing_a_node": _survives(found.today),
+            "failover": _failover(found.today, instance),
         },
         "choices": choices,
         **given,
@@ -345,6 +348,14 @@ def _survives(today: Mapping[str, Any]) -> str:
     if today.get("replicas"):
         return "data"
     return "load" if today.get("shards", 1) > 1 else "nothing"
+
+
+def _failover(today: Mapping[str, Any], instance: str | None) -> str:
+    """Who sees to it today that service goes on when a node is lost."""
+    managed = str(instance).startswith(MANAGED)
+    shards, replicas = today.get("shards", 1), today.get("replicas", 0)
+    by_itself = replicas > 0 and (managed or elects(shards, replicas, what="node", zones=1))
+    return "automatic" if by_itself else "by_hand"
 
 
 def _ceiling(

@@ -1,4 +1,4 @@
-"""Today's bill against that of the best plan, part by part."""
+"""Today's bill against that of the first plan, part by part."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def compared(cache: BilledCache | None, answer: PlanAnswer) -> list[ComparedLine
         if not today and not later:
             continue
         unknown_today = TRAFFIC in charged and not today
-        unknown_later = not later and bool(missing & set(planned))
+        unknown_later = bool(missing & set(planned))  # the sum of some of its lines is none
         found.append(
             ComparedLine(
                 what,

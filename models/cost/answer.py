@@ -43,6 +43,8 @@ class MonthlyBill(Result):
 class NodesBill(MonthlyBill):
     """That of nodes, and what they are enough for."""
 
+    nodes_usd: float
+    """Of the nodes alone, which serverless is compared with: `usd` has what is paid besides too."""
     type: str
     shards: int
     """That are priced."""
@@ -190,6 +192,7 @@ def _point(case: Case[CostScenario], prices: PriceTable) -> CostPoint:
         point,
         nodes=NodesBill(
             **_sums(nodes, requests=requests),
+            nodes_usd=nodes.nodes_usd,
             type=asked.type,
             shards=priced.shards,
             asked_shards=asked.shards,
@@ -204,7 +207,7 @@ def _point(case: Case[CostScenario], prices: PriceTable) -> CostPoint:
             requests_per_s=None if load is None else load * requests_per_s,
             ecpu_per_s=None if load is None else load * ecpu,
             shards=shards,
-            load_if_enough=break_even_load(scenario, prices, nodes_usd=nodes.usd_before_traffic),
+            load_if_enough=break_even_load(scenario, prices, usd=nodes.nodes_usd),
         ),
         warnings=[
             *([_too_few(asked, sized)] if priced.shards > asked.shards else []),

@@ -11,6 +11,7 @@ from datetime import date
 
 from forecache.sim.plain import Result
 
+from ..prices.rates import ZonePrice
 from ..prices.table import CacheEngine, PriceTable
 
 NODES = "nodes"
@@ -18,6 +19,10 @@ SUPPORT = "extended support"
 BACKUPS = "backups"
 CLIENTS = "clients in other zones"
 REPLICAS = "replicas in other zones"
+
+BESIDES = (BACKUPS, CLIENTS, REPLICAS)
+"""What is paid besides nodes, which bills are not compared by: it is not known of all, and a
+serverless cache has it too."""
 
 SERVED: CacheEngine = "redis"
 """Extended support is for versions of Redis only."""
@@ -63,9 +68,9 @@ class CacheTraffic:
     writes: float
 
 
-def before_traffic(lines: Sequence[BillLine]) -> float:
-    """A bill without traffic between zones, which clients of a serverless cache have too."""
-    return sum(line.usd for line in lines if line.what not in (CLIENTS, REPLICAS))
+def nodes_usd(lines: Sequence[BillLine]) -> float:
+    """What of a bill its nodes are, with the surcharge for old versions."""
+    return sum(line.usd for line in lines if line.what not in BESIDES)
 
 
 def day_of_prices(table: PriceTable, on: str | None) -> date:
@@ -115,7 +120,7 @@ def replicas_elsewhere(replicas: int, zones: int) -> int:
 
 
 def zone_lines(
-    table: PriceTable | None,
+    price: ZonePrice | None,
     traffic: CacheTraffic,
     *,
     zones: int,
@@ -125,19 +130,17 @@ def zone_lines(
 ) -> list[BillLine | NotPriced]:
     """CacheTraffic between zones, over which nodes and clients are spread evenly.
 
-    Of machines of one's own both sides are charged. Of a service's node and its client the client
-    alone is; no price of what a service's nodes send each other was found.
+    No price of what the nodes of a service send each other was found.
 
     Parameters
     ----------
-    table
-        Prices of the region; None where no price is known.
+    price
+        Of a byte of a client that crosses zones, and of machines of one's own that of any; None
+        where it is not known.
     """
     gb = 3600.0 * hours / 1e9
     clients = gb * traffic.clients * (zones - 1) / zones
     copies = gb * traffic.writes * replicas_elsewhere(replicas, zones)
-    rates = None if table is None else table.between_zones
-    sides = 1 if managed else 2
     found: list[BillLine | NotPriced] = []
     for what, quantity, note in (
         (CLIENTS, clients, f"{zones - 1} of {zones} requests and replies cross zones"),
@@ -145,16 +148,15 @@ def zone_lines(
     ):
         if quantity <= 0.0:
             continue
-        if table is None or rates is None:
+        if price is None:
             found.append(NotPriced(what, quantity, "GB", "no price between zones is known there"))
         elif managed and what == REPLICAS:
             why = "no price was found of what nodes of the service send each other"
             found.append(NotPriced(what, quantity, "GB", why))
         else:
-            each = sides * rates.usd_per_gb.best
-            note += ", charged on the client's side" if managed else ", charged on both sides"
-            source = table.where(rates.usd_per_gb.source)
-            found.append(BillLine(what, quantity, "GB", quantity * each, note, each, source))
+            each = price.usd_per_gb
+            note += f", {price.charged if each == 0.0 else f'charged {price.charged}'}"
+            found.append(BillLine(what, quantity, "GB", quantity * each, note, each, price.source))
     return found
 
 

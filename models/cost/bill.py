@@ -14,8 +14,8 @@ from .beside import (
     CacheTraffic,
     NotPriced,
     backup_line,
-    before_traffic,
     day_of_prices,
+    nodes_usd,
     sorted_out,
     support_line,
     zone_lines,
@@ -41,9 +41,9 @@ class Bill:
         return sum(line.usd for line in self.lines)
 
     @property
-    def usd_before_traffic(self) -> float:
-        """The same without traffic between zones, which clients of a serverless cache have too."""
-        return before_traffic(self.lines)
+    def nodes_usd(self) -> float:
+        """Those of the nodes, without what is paid besides."""
+        return nodes_usd(self.lines)
 
 
 def ecpu_per_s(requests: Sequence[Requests], *, us_per_ecpu: float) -> float:
@@ -159,7 +159,7 @@ def whole_node_bill(scenario: CostScenario, nodes: PricedNodes, prices: PriceTab
         )
     backups = backup_line(prices, data_gb=scenario.data_gb, backups=nodes.backups)
     traffic = zone_lines(
-        prices,
+        prices.zone_price(managed=True),
         _traffic(scenario.requests),
         zones=nodes.zones,
         replicas=nodes.replicas,
@@ -194,10 +194,10 @@ def break_even_with_nodes(
         more = nodes.model_copy(update={"shards": shards})
         bill = whole_node_bill(scenario, more, prices)
         assert bill is not None  # there was one of fewer
-        most, usd = sized.most_load(shards), bill.usd_before_traffic
+        most, usd = sized.most_load(shards), bill.nodes_usd
         if math.isfinite(most) and serverless_bill(scenario, prices, load=most).usd < usd:
             continue  # cheaper at every load that this many nodes serve
-        load = break_even_load(scenario, prices, nodes_usd=usd)
+        load = break_even_load(scenario, prices, usd=usd)
         if load is None:
             break
         if load <= most:
@@ -205,25 +205,23 @@ def break_even_with_nodes(
     return None, MOST_SHARDS
 
 
-def break_even_load(
-    scenario: CostScenario, prices: PriceTable, *, nodes_usd: float
-) -> float | None:
-    """The multiple of the requests at which a serverless cache costs `nodes_usd`.
+def break_even_load(scenario: CostScenario, prices: PriceTable, *, usd: float) -> float | None:
+    """The multiple of the requests at which a serverless cache costs `usd`.
 
     0 where it costs as much or more without any request; None where a million times the requests
     are still cheaper.
     """
     low, high = 0.0, _MOST_LOAD
-    if serverless_bill(scenario, prices, load=low).usd >= nodes_usd:
+    if serverless_bill(scenario, prices, load=low).usd >= usd:
         return 0.0
-    if serverless_bill(scenario, prices, load=high).usd < nodes_usd:
+    if serverless_bill(scenario, prices, load=high).usd < usd:
         return None
     # The bill never falls with load: halve until a double knows no more.
     while True:
         middle = 0.5 * (low + high)
         if middle in (low, high):
             return high
-        if serverless_bill(scenario, prices, load=middle).usd < nodes_usd:
+        if serverless_bill(scenario, prices, load=middle).usd < usd:
             low = middle
         else:
             high = middle

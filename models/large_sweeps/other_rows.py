@@ -12,7 +12,7 @@ from forecache.sim.plain import plain
 from ..footprint.answers import MemoryPoint
 from ..over_time.over_seeds import facts_over_seeds
 from ..plan.answer import plan
-from ..plan.results import PlanAnswer, RankedPlan
+from ..plan.results import PlanAnswer
 from ..results.consistency import check_run
 from ..results.series import Fact
 from ..scenario.kinds import KINDS
@@ -66,7 +66,8 @@ def cost_columns() -> list[RowColumn]:
         number("ecpu_per_s"),
         number("serverless_usd_per_month", "serverless.usd"),
         number("serverless_usd_per_million_requests", "serverless.usd_per_million_requests"),
-        number("nodes_usd_per_month", _of("nodes", "usd")),
+        number("nodes_usd_per_month", _of("nodes", "nodes_usd")),
+        number("nodes_bill_usd_per_month", _of("nodes", "usd")),
         number("nodes_usd_per_million_requests", _of("nodes", "usd_per_million_requests")),
         RowColumn("nodes", INTEGER, _of("nodes", "count")),
         RowColumn("shards", INTEGER, _of("nodes", "shards")),
@@ -88,14 +89,15 @@ def _of(part: str, name: str) -> Callable[[Any], Any]:
 
 
 def plan_columns() -> list[RowColumn]:
-    """The cheapest plan of a `PlanAnswer`, and what the next one and serverless cost."""
+    """What to run of a `PlanAnswer`, and what the next plan and serverless cost."""
     settings = [text(name, _best(f"setting.{name}")) for name in _NAMES]
     counts = [RowColumn(name, INTEGER, _best(f"setting.{name}")) for name in _COUNTS]
     return [
-        RowColumn("found", TRUTH, lambda answer: bool(answer.plans)),
+        RowColumn("found", TRUTH, lambda answer: answer.recommended is not None),
+        RowColumn("keeps_today", TRUTH, lambda answer: answer.keeps_today),
         *settings,
         *counts,
-        *(number(name, _best(name)) for name in ("usd_per_month", "usd_per_node_month")),
+        *(number(name, _best(name)) for name in _COSTS),
         text("payment", _best("payment")),
         number("horizon_rps"),
         *(number(f"horizon_node_{n}", _best(f"horizon.{n}")) for n in ("rate_rps", "capacity_rps")),
@@ -104,23 +106,24 @@ def plan_columns() -> list[RowColumn]:
         number("cpu_headroom", _best("horizon.cpu_headroom")),
         number("memory_headroom", _best("horizon.memory_headroom")),
         text("bottleneck", _best("bottleneck")),
-        number("second_usd_per_month", lambda answer: _second_usd(answer.plans)),
+        number("second_usd_per_month", _second_usd),
         number("serverless_usd_per_month", _serverless_usd),
-        text("why", lambda answer: answer.plans[0].why if answer.plans else _why_not(answer)),
+        text("why", lambda answer: _best("why")(answer) or _why_not(answer)),
         text("warnings", sentences),
     ]
 
 
 _NAMES = ("instance", "engine", "engine_version")
+_COSTS = ("usd_per_month", "bill_usd_per_month", "usd_per_node_month")
 _COUNTS = ("shards", "replicas", "io_threads", "nodes")
 _LATENCIES = ("p50_ms", "p99_ms", "p999_ms")
 
 
 def _best(path: str) -> Callable[[Any], Any]:
-    """A field of the cheapest plan; None without one."""
+    """A field of what to run; None where nothing is."""
 
     def found(answer: PlanAnswer) -> Any:
-        value: Any = answer.plans[0] if answer.plans else None
+        value: Any = answer.recommended
         for name in path.split("."):
             value = None if value is None else getattr(value, name)
         return value
@@ -128,8 +131,9 @@ def _best(path: str) -> Callable[[Any], Any]:
     return found
 
 
-def _second_usd(plans: list[RankedPlan]) -> float | None:
-    return plans[1].usd_per_month if len(plans) > 1 else None
+def _second_usd(answer: PlanAnswer) -> float | None:
+    others = [each for each in answer.plans if each is not answer.recommended]
+    return others[0].usd_per_month if others else None
 
 
 def _serverless_usd(answer: PlanAnswer) -> float | None:

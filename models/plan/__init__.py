@@ -1,7 +1,8 @@
 """Capacity plans: which machines, how many shards, which engine with how many threads.
 
 A scenario of `kind: plan` says what is demanded, what must hold and what may be chosen; the verb
-`plan` answers with ranked plans, and why each obvious alternative was turned down.
+`plan` answers with ranked plans, whether today's stays, and why each obvious alternative was turned
+down.
 
 | module         | what it knows                                                               |
 |----------------|-----------------------------------------------------------------------------|
@@ -12,6 +13,7 @@ A scenario of `kind: plan` says what is demanded, what must hold and what may be
 | `shard.py`     | the node that one shard of a plan is, its memory, what a failure leaves     |
 | `bounds.py`    | how many shards are needed at least, without simulating anything            |
 | `trials.py`    | whether a number of shards holds, by simulation: few draws or all of them   |
+| `chances.py`   | how probable that is, how many draws tell it, and what makes draws miss     |
 | `race.py`      | the fewest shards of an offer that hold, and with how many threads          |
 | `search.py`    | best first: the offers whose bound is cheapest are raced, the cheapest are  |
 |                | simulated in full, and no offer whose bound is dearer than these            |

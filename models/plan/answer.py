@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -13,7 +14,7 @@ from forecache.sim.errors import InfeasibleError
 from forecache.sim.processes import workers
 
 from ..advice.answers import ScenarioSource, name_of
-from ..cost.beside import before_traffic
+from ..cost.beside import BACKUPS, nodes_usd
 from ..prediction.predict import Progress
 from ..results.consistency import Checked
 from ..results.provenance import provenance
@@ -60,6 +61,8 @@ def plan(
 ) -> PlanAnswer:
     """Which machines, how many shards and which engine meet a demand, the cheapest first.
 
+    What runs today stays unless it misses the objectives or a plan costs less by a tenth.
+
     Parameters
     ----------
     source
@@ -95,7 +98,7 @@ def plan(
         if ratios is not None and offers:
             answer = _with_compression(answer, asked, ratios, found.plans, offers)
     check_plan(answer)
-    if not answer.plans:
+    if answer.recommended is None:
         first = answer.excuses[0]
         raise InfeasibleError(
             f"{file}: nothing that may be chosen meets the objectives; {first.what}: {first.why}.",
@@ -113,10 +116,12 @@ def check_plan(answer: PlanAnswer) -> None:
         It contradicts itself.
     """
     checked = Checked("plan")
-    costs = [each.usd_per_month for each in answer.plans]
-    checked.in_order([("a plan", cost) for cost in costs])
-    for each in answer.plans:
-        checked.sum("the cost of a plan", each.usd_per_month, [line.usd for line in each.bill])
+    checked.in_order([("a plan", each.usd_per_month) for each in answer.plans])
+    for each in [*answer.plans, *([] if answer.today is None else [answer.today])]:
+        checked.sum("the cost of nodes", each.usd_per_month, [nodes_usd(each.bill)])
+        if each.bill_usd_per_month is not None:
+            whole = [line.usd for line in each.bill]
+            checked.sum("the cost of a plan", each.bill_usd_per_month, whole)
         for name in ("p50_ms", "p99_ms", "p999_ms"):
             estimate = getattr(each.horizon, name)
             if estimate is not None:
@@ -144,12 +149,13 @@ def _answer(
     ties = [False, *(tied(*pair) for pair in pairwise(found.plans))]
     plans = [replace(call.result(), tied=tie) for call, tie in zip(calls, ties, strict=False)]
     runs_now = None if ran is None else ran.result()
-    best_usd = before_traffic(plans[0].bill) if plans else None
+    best_usd = plans[0].usd_per_month if plans else None
+    keeps = _keeps(runs_now, plans)
     if plans and alone is not None:
         others = [*found.plans[1:], *found.others]
         excuses = excuses_of(scenario, found.plans[0], others, one_thread=alone.result())
         if runs_now is not None:
-            excuses.append(todays_excuse(plans[0], runs_now))
+            excuses.append(todays_excuse(plans[0], runs_now, keeps=keeps))
     else:
         excuses = nothing_holds(found.others, refused)
     demand, months = scenario.demand, scenario.demand.horizon_months
@@ -160,6 +166,8 @@ def _answer(
         horizon_rps=demand.peak_rps * demand.growth(months),
         data_growth=demand.data_growth(months),
         plans=plans,
+        keeps_today=keeps,
+        with_traffic=order_with_traffic(plans, runs_now, found.others),
         excuses=excuses,
         front=front_of(scenario, found.entries),
         today=runs_now,
@@ -167,9 +175,84 @@ def _answer(
         data_tiering=data_tiering_of(scenario, offers),
         not_offered=[NotOffered(each.what, each.why) for each in refused],
         search=_counts(offers, found.entries, full=full),
-        warnings=_warnings(plans),
+        warnings=[*_warnings(plans), *_paid_differently(scenario, offers)],
         provenance=provenance(seed=seed),
     )
+
+
+WORTH_A_CHANGE = 0.1
+"""By which share of its cost another plan has to be cheaper than what runs today, to replace it."""
+
+
+def _keeps(today: RankedPlan | None, plans: Sequence[RankedPlan]) -> bool:
+    """Whether what runs today is to stay, which takes no proof: what replaces it does."""
+    if today is None or not (today.meets or today.is_open):
+        return False
+    least = min((each.usd_per_month for each in plans), default=math.inf)
+    return least > (1.0 - WORTH_A_CHANGE) * today.usd_per_month
+
+
+def order_with_traffic(
+    plans: Sequence[RankedPlan], today: RankedPlan | None, others: Sequence[Entry]
+) -> str:
+    """How the order would change with what is paid besides nodes, in a sentence; else empty.
+
+    Parameters
+    ----------
+    others
+        Offers that are no plans: the search has settled those of which the whole bill may be the
+        lowest.
+    """
+    if not plans:
+        return ""
+    rows = [
+        (f"plan {n}", each.usd_per_month, each.bill_usd_per_month)
+        for n, each in enumerate(plans, start=1)
+    ]
+    unpriced = [name for name, _, bill in rows if bill is None]
+    if today is not None and (today.meets or today.is_open):
+        rows.append(("today's", today.usd_per_month, today.bill_usd_per_month))
+    settled = [e for e in others if e.stage == SETTLED and not e.impossible]
+    known = [(usd, n, e) for n, e in enumerate(settled) if (usd := e.bill_usd) is not None]
+    if known:
+        usd, _, entry = min(known)
+        if usd < min((bill for *_, bill in rows if bill is not None), default=math.inf):
+            words = f"{entry.shards} shard{'s' * (entry.shards > 1)} of {entry.offer.words}"
+            rows.append((words, entry.usd_per_month, usd))
+    priced = [(name, nodes, bill) for name, nodes, bill in rows if bill is not None]
+    by_nodes = sorted(priced, key=lambda row: round(100 * row[1]))
+    by_bill = sorted(by_nodes, key=lambda row: round(100 * row[2]))
+    backups = any(line.what == BACKUPS for each in plans for line in each.bill)
+    what = f"traffic between zones{' and backups' if backups else ''}"
+    found = []
+    if by_bill != by_nodes:
+        shown = ", ".join(f"{name} ${bill:,.0f}" for name, _, bill in by_bill)
+        found.append(f"{what} would change the order, a month with it: {shown}")
+    if unpriced and priced:
+        names = names_shown(unpriced, most=len(unpriced))
+        found.append(f"{what} of {names} has no known price, and is no part of the ranking")
+    sentence = "; ".join(found)
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _paid_differently(scenario: PlanScenario, offers: Sequence[Offer]) -> list[str]:
+    """That some offers are ranked by a dearer way to pay since no price of the cheaper is known."""
+    asked = {payment.replace("_", " ") for payment in scenario.choices.payments}
+    ways = {offer.payment for offer in offers} & asked
+    if len(ways) < 2:
+        return []
+    names = {way: sorted({o.name for o in offers if o.payment == way}) for way in sorted(ways)}
+    told = "; ".join(f"{way}: {names_shown(some)}" for way, some in names.items())
+    return [
+        "not all are ranked by the same way to pay, since no other price of them is known or "
+        f"cheaper ({told})"
+    ]
+
+
+def names_shown(names: Sequence[str], most: int = 3) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _with_compression(

@@ -13,7 +13,7 @@ from .race import SETTLED, Entry
 from .ranking import tied
 from .results import Excuse, RankedPlan
 from .schema import PlanScenario
-from .shard import room_of
+from .shard import goes_on, room_of, stranded
 from .trials import FULL, Trial, Trials
 
 
@@ -45,22 +45,26 @@ def nothing_holds(others: Iterable[Entry], refused: Iterable[Refused]) -> list[E
     return found + [Excuse("instance", r.what, r.why, None, None, certain=True) for r in refused]
 
 
-def todays_excuse(best: RankedPlan, today: RankedPlan) -> Excuse:
-    """Why not to stay with what runs now."""
+def todays_excuse(first: RankedPlan, today: RankedPlan, *, keeps: bool) -> Excuse:
+    """Why not to stay with what runs now, or why to."""
     setting = today.setting
     what = (
         f"today's {setting.shards} shard{'s' * (setting.shards > 1)} of {setting.instance}, "
         f"{setting.engine} {setting.engine_version}"
     )
-    more = today.usd_per_month - best.usd_per_month
-    if not today.meets:
+    more = today.usd_per_month - first.usd_per_month
+    holds = f"draws can't tell if it holds ({today.why})" if today.is_open else "it holds"
+    if not today.meets and not today.is_open:
         why = today.why
+    elif setting == first.setting:
+        why = "it is the first plan"
+    elif not keeps:
+        why = f"{holds}, and costs ${more:,.0f} a month more"
     elif more > 0:
-        why = f"it holds, and costs ${more:,.0f} a month more"
-    elif setting == best.setting:
-        why = "it is the best plan"
+        share = more / today.usd_per_month
+        why = f"{holds}, and the first plan costs {share:.1%} less, not a tenth: it stays"
     else:
-        why = f"it holds, and costs ${-more:,.0f} a month less, but may not be chosen"
+        why = f"{holds}, and costs ${-more:,.0f} a month less: it stays"
     return Excuse("today", what, why, today.usd_per_month, setting.shards, certain=True)
 
 
@@ -69,9 +73,12 @@ def _one_fewer(plan: PlanScenario, best: Entry) -> Excuse | None:
     if fewer < 1:
         return None
     what = f"{fewer} shard{'s' * (fewer > 1)} of {best.offer.name}"
-    usd = best.offer.usd(fewer)
+    usd = best.offer.nodes_usd(fewer)
     if fewer < plan.choices.shards.least:
         why = f"fewer than the {plan.choices.shards.least} that are asked for"
+        return Excuse("shards", what, why, usd, fewer, certain=True)
+    if not goes_on(plan, best.offer, fewer):
+        why = stranded(plan, best.offer, fewer)
         return Excuse("shards", what, why, usd, fewer, certain=True)
     months = plan.demand.horizon_months
     allowed = 1.0 - plan.objectives.memory_headroom
@@ -150,7 +157,7 @@ def _excuse(kind: str, what: str, best: Entry, entry: Entry) -> Excuse:
 def _told(entry: Entry) -> str:
     """What decides between plans of equal cost."""
     trial = entry.holding
-    met = chance(trial.probability or 0.0)
+    met = chance(trial.probability)
     return f"meets the objective with {met} and leaves {1.0 - trial.load:.0%} of a node free"
 
 
@@ -161,7 +168,7 @@ def _one_thread(best: Entry, trial: Trial) -> Excuse:
     else:
         spare = [1.0 - each.load for each in (trial, mine)]
         why = (
-            f"holds as well ({chance(trial.probability or 0.0)}), and leaves {spare[0]:.0%} of a "
+            f"holds as well ({chance(trial.probability)}), and leaves {spare[0]:.0%} of a "
             f"node's capacity free where {mine.threads} threads leave {spare[1]:.0%}"
         )
     what = f"io-threads 1 on {best.shards} shard{'s' * (best.shards > 1)} of {best.offer.name}"

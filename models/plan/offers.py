@@ -87,10 +87,16 @@ class Offer:
         """For a sentence: `r7g.large with valkey 9.1`."""
         return f"{self.name} with {self.engine_words}"
 
-    def usd(self, shards: int) -> float:
-        """What a plan of so many shards costs a month."""
+    def nodes_usd(self, shards: int) -> float:
+        """What the nodes of so many shards cost a month: what all offers have a price of."""
         each = self.usd_per_month + (0.0 if self.support is None else self.support.usd)
-        return shards * (1 + self.replicas) * each + sum(line.usd for line in self.beside)
+        return shards * (1 + self.replicas) * each
+
+    def bill_usd(self, shards: int) -> float | None:
+        """The whole bill of a month; None where some of it has no known price."""
+        if self.not_priced:
+            return None
+        return self.nodes_usd(shards) + sum(line.usd for line in self.beside)
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from forecache.sim.statistics import Estimate
 
 from ..advice.limits import limits_of
-from ..advice.objective import probability
 from ..prediction.caveats import not_covered
 from ..prediction.predict import Prediction
 from .bill.lines import bill_of
 from .bill.price import term_prices
 from .bounds import memory_used
+from .chances import Chance, chance_of
 from .offers import Offer
 from .race import Entry
 from .results import AfterLoss, Milestone, PlanSetting, RankedPlan, ShardState
 from .schema import PlanScenario
-from .shard import feeds_replicas, left_serving, node_scenario, nodes_lost, room_of
+from .shard import (
+    LOSSES,
+    fails_over,
+    feeds_replicas,
+    goes_on,
+    left_serving,
+    may_be_chosen,
+    node_scenario,
+    nodes_lost,
+    room_of,
+    stranded,
+)
 from .trials import FULL, Trial, Trials
 
 MOST_MONTHS = 240.0
@@ -42,30 +54,42 @@ def prospects_of_today(plan: PlanScenario, offer: Offer, seed: int) -> RankedPla
     assert plan.today is not None  # asked only then
     trials = Trials(plan, offer, seed=seed)
     trial = trials.trial(plan.today.io_threads, plan.today.shards, FULL)
-    why = trial.why_not or ""
-    used = memory_used(plan, offer, trial.shards, months=plan.demand.horizon_months)
+    why = _never(plan, offer, trial.shards) or (trial.why_not if trial.misses else None)
+    return _prospects(plan, offer, trial, seed, why=why or trial.why_not or "", misses=bool(why))
+
+
+def _never(plan: PlanScenario, offer: Offer, shards: int) -> str | None:
+    """Why so many shards don't do, whatever a simulation says; None if they may."""
+    never = may_be_chosen(plan, offer)
+    if never is None and not goes_on(plan, offer, shards):
+        never = stranded(plan, offer, shards)
+    used = memory_used(plan, offer, shards, months=plan.demand.horizon_months)
     most = 1.0 - plan.objectives.memory_headroom
-    if used > most:
-        why = f"its data take {used:.0%} of a node's memory, {most:.0%} allowed"
-    return _prospects(plan, offer, trial, seed, why=why, meets=not why)
+    if never is None and used > most:
+        never = f"its data take {used:.0%} of a node's memory, {most:.0%} allowed"
+    return never
 
 
 def _prospects(
-    plan: PlanScenario, offer: Offer, trial: Trial, seed: int, *, why: str, meets: bool = True
+    plan: PlanScenario, offer: Offer, trial: Trial, seed: int, *, why: str, misses: bool = False
 ) -> RankedPlan:
     trials, shards, threads = Trials(plan, offer, seed=seed), trial.shards, trial.threads
     months = plan.demand.horizon_months
-    later = trial.prediction
-    if later is None or left_serving(plan, offer, shards) != shards:  # else it is of those left
-        later = trials.predict(trials.scenario(threads, serving=shards), FULL)
+    later, known = trial.prediction, trial.chance
+    if later is None or known is None or left_serving(plan, offer, shards) != shards:
+        later, known = trials.chance(threads, serving=shards, effort=FULL)
     grows = plan.demand.growth(months) > 1.0 or plan.demand.data_growth(months) > 1.0
-    now_scenario = node_scenario(plan, offer, threads, serving=shards)
-    now = trials.predict(now_scenario, FULL) if grows else later
+    now, now_known = later, known
+    capacity_rps = trial.capacity_rps
+    if grows:
+        now = trials.predict(node_scenario(plan, offer, threads, serving=shards), FULL)
+        now_known = chance_of(
+            now, capacity_rps=capacity_rps, asked=plan.objectives.slo.probability, seed=seed
+        )
     with ThreadPoolExecutor(1) as alone:
         [limit] = limits_of([later], seed=seed, executor=alone)
-    capacity_rps = trial.capacity_rps
 
-    def state(prediction: Prediction, at: float) -> ShardState:
+    def state(prediction: Prediction, chance: Chance, at: float) -> ShardState:
         rate_rps = prediction.case.scenario.workload.rate_rps or 0.0
         room = room_of(plan, offer, serving=shards, months=at)
         return ShardState(
@@ -80,24 +104,29 @@ def _prospects(
             p50_ms=prediction.estimate("p50_ms"),
             p99_ms=prediction.estimate("p99_ms"),
             p999_ms=prediction.estimate("p999_ms"),
-            probability=probability(prediction, capacity_rps=capacity_rps) or 0.0,
+            probability=chance.value,
+            probability_low=chance.low,
+            probability_high=chance.high,
+            draws=chance.draws,
         )
 
-    states = state(now, 0.0), state(later, months)
+    states = state(now, now_known, 0.0), state(later, known, months)
     return RankedPlan(
         setting=setting_of(offer, shards, threads),
-        usd_per_month=offer.usd(shards),
+        usd_per_month=offer.nodes_usd(shards),
         usd_per_node_month=offer.usd_per_month,
         payment=offer.payment,
         price_note=offer.price_note,
-        meets=meets,
+        meets=trial.holds and not misses,
+        is_open=not (trial.holds or misses),
         why=why,
         now=states[0],
         horizon=states[1],
         bottleneck=limit.station,
         milestones=_milestones(plan, offer, shards, states[0], objective=limit.objective),
-        failures=[_after_loss(trials, trial, states[1], what) for what in ("node", "zone")],
+        failures=[_after_loss(trials, trial, states[1], what) for what in LOSSES],
         warnings=_warnings(offer, later, shards),
+        bill_usd_per_month=offer.bill_usd(shards),
         bill=bill_of(offer, shards),
         not_priced=list(offer.not_priced),
         terms=term_prices(plan.choices, offer.name, offer.system),
@@ -163,44 +192,57 @@ def _after_loss(trials: Trials, trial: Trial, horizon: ShardState, what: str) ->
     plan, offer, shards = trials.plan, trials.offer, trial.shards
     zones = plan.demand.zones
     lost = nodes_lost(shards, what=what, zones=zones)
-    if offer.replicas > 0 and (what == "node" or zones > 1):
+    left = shards - lost if zones > 1 or what == "node" else 0
+    replaced = offer.replicas > 0 and (what == "node" or zones > 1)
+    if left < 1 and not replaced:
+        nodes = shards * (1 + offer.replicas)
+        return AfterLoss(
+            what, nodes, 0, 0.0, 0.0, 0.0, None, 0.0, 1.0, False, "nothing is left", False
+        )
+    by_itself = fails_over(offer, shards, what=what, zones=zones)
+    goes_on = by_itself or plan.objectives.failover == "by_hand"
+    note = _takeover(offer, shards, lost, by_itself=by_itself)
+    if replaced:
         # A replica takes the place of each lost primary, with the same data and load.
         gone = 1 if what == "node" else math.ceil(shards * (1 + offer.replicas) / zones)
-        met = horizon.probability >= plan.objectives.slo.probability
+        met = horizon.probability_low >= plan.objectives.slo.probability
+        holds = goes_on and met and horizon.memory_headroom >= 0.0
         return AfterLoss(
             what, gone, shards, horizon.rate_rps, horizon.cpu_headroom, horizon.memory_headroom,
-            horizon.p99_ms, horizon.probability, 0.0, met and horizon.memory_headroom >= 0.0,
-            _succession(offer, shards, lost),
+            horizon.p99_ms, horizon.probability, 0.0, holds, note, by_itself,
         )  # fmt: skip
-    left = shards - lost if zones > 1 or what == "node" else 0
-    nodes = shards * (1 + offer.replicas) if left == 0 else lost
-    if left < 1:
-        return AfterLoss(what, nodes, 0, 0.0, 0.0, 0.0, None, 0.0, 1.0, False, "nothing is left")
-    return _taken_over(trials, trial, what, lost, left)
+    found = _taken_over(trials, trial, what, lost, left)
+    return replace(found, holds=goes_on and found.holds, note=note, by_itself=by_itself)
 
 
-def _succession(offer: Offer, shards: int, lost: int) -> str:
-    """Who decides that a replica takes over, and whether enough primaries are left to."""
+def _takeover(offer: Offer, shards: int, lost: int, *, by_itself: bool) -> str:
+    """Who takes over from what is lost, and who sees to it."""
+    if offer.replicas == 0:
+        others = "the others take over, and its data are filled again"
+        return others if by_itself else f"{others}, once someone has given them its slots"
     if offer.managed:
         return "replicas take over, the service sees to it"
-    if shards - lost > shards / 2:
+    if by_itself:
         return "replicas take over by vote of the other primaries"
-    return "replicas can take over, but no majority of the primaries is left to say so"
+    left = shards - lost
+    return (
+        f"{left} of {shards} primaries {'is' if left == 1 else 'are'} left, no majority that "
+        "promotes a replica: someone has to"
+    )
 
 
 def _taken_over(trials: Trials, trial: Trial, what: str, lost: int, left: int) -> AfterLoss:
     """The others have the load and, once it is filled again, the data of what is lost."""
     plan, offer, threads = trials.plan, trials.offer, trial.threads
-    scenario = trials.scenario(threads, serving=left)
-    rate_rps = scenario.workload.rate_rps or 0.0
+    rate_rps = trials.scenario(threads, serving=left).workload.rate_rps or 0.0
     capacity_rps = trials.capacity_rps(threads, serving=left)
     p99: Estimate | None = None
-    chance = 0.0
+    chance = None
     if rate_rps <= capacity_rps:  # else requests pile up, whatever a simulation says of them
-        prediction = trials.predict(scenario, FULL)
+        prediction, chance = trials.chance(threads, serving=left, effort=FULL)
         p99 = prediction.estimate("p99_ms")
-        chance = probability(prediction, capacity_rps=capacity_rps) or 0.0
     used = memory_used(plan, offer, left, months=plan.demand.horizon_months)
+    met = chance is not None and chance.meets(plan.objectives.slo.probability)
     return AfterLoss(
         what=what,
         nodes_lost=lost,
@@ -209,10 +251,11 @@ def _taken_over(trials: Trials, trial: Trial, what: str, lost: int, left: int) -
         cpu_headroom=1.0 - rate_rps / capacity_rps,
         memory_headroom=1.0 - used,
         p99_ms=p99,
-        probability=chance,
+        probability=0.0 if chance is None else chance.value,
         data_lost=lost / trial.shards,
-        holds=chance >= plan.objectives.slo.probability and used <= 1.0,
-        note="the others take over, and its data are filled again",
+        holds=met and used <= 1.0,
+        note="",
+        by_itself=True,
     )
 
 

@@ -16,8 +16,8 @@ from ..advice.choice import KNEE
 from .bounds import Bound, load_bound, memory_bound
 from .offers import Offer
 from .schema import MOST_SHARDS, PlanScenario
-from .shard import fewest, may_be_chosen
-from .trials import FULL, RACING, Effort, Trial, Trials
+from .shard import fewest, goes_on, may_be_chosen, next_that_fails_over
+from .trials import CAPACITY_ERROR, FULL, RACING, Effort, Trial, Trials
 
 BOUNDED, SIZED, RACED, SETTLED = range(4)
 """How far an offer was looked at."""
@@ -64,8 +64,13 @@ class Entry:
 
     @property
     def usd_per_month(self) -> float:
-        """What it costs at least."""
-        return self.offer.usd(self.shards)
+        """What its nodes cost at least."""
+        return self.offer.nodes_usd(self.shards)
+
+    @property
+    def bill_usd(self) -> float | None:
+        """Its whole bill at least; None where some of it has no known price."""
+        return self.offer.bill_usd(self.shards)
 
     @property
     def holding(self) -> Trial:
@@ -85,9 +90,11 @@ def bounded(plan: PlanScenario, offer: Offer) -> Entry:
         found[threads] = load if load.shards > memory.shards else memory
     best = min(found.values(), key=lambda each: each.shards, default=memory)
     why = f"{best.what}: {best.why}"
-    shards = fewest(plan.choices, best.shards)
+    shards = fewest(plan, offer, best.shards)
     if shards is None:
         return Entry(offer, BOUNDED, best.shards, offer.threads, why, impossible=True)
+    if shards > max(best.shards, plan.choices.shards.least):
+        why = f"failover: {shards - 1} would not go on by themselves after a lost node or zone"
     least = {t: max(shards, bound.shards) for t, bound in found.items()}
     return Entry(offer, BOUNDED, shards, offer.threads, why, least=least)
 
@@ -107,7 +114,7 @@ def sized(plan: PlanScenario, entry: Entry, seed: int) -> Entry:
     if shards > entry.shards:
         top = max(capacity.values())
         why = f"{top:,.0f} operations a second are all that a node serves"
-    allowed = fewest(plan.choices, shards)
+    allowed = fewest(plan, entry.offer, shards)
     return Entry(
         entry.offer,
         SIZED,
@@ -139,11 +146,13 @@ def enumerated(plan: PlanScenario, entry: Entry, seed: int) -> Entry:
     if entry.impossible:
         return entry
     offer, trials = entry.offer, Trials(plan, entry.offer, seed=seed)
-    begin = fewest(plan.choices, memory_bound(plan, offer).shards)
+    begin = fewest(plan, offer, memory_bound(plan, offer).shards)
     assert begin is not None  # or it would be impossible
     found, every = dict[int, int](), list[Trial]()
     for threads in offer.threads:
         for shards in range(begin, plan.choices.shards.most + 1):
+            if not goes_on(plan, offer, shards):
+                continue
             every.append(trials.trial(threads, shards, FULL))
             if every[-1].holds:
                 found[threads] = shards
@@ -164,7 +173,7 @@ def _by_capacity(
 ) -> tuple[int, float]:
     """Shards that leave headroom below what a node serves that has its share of the keys."""
     served = trials.capacity_rps(threads, serving=keys_of or shards)
-    allowed = (1.0 - trials.plan.objectives.cpu_headroom) * served
+    allowed = (1.0 + CAPACITY_ERROR) * (1.0 - trials.plan.objectives.cpu_headroom) * served
 
     def enough(count: int) -> bool:
         return (trials.scenario(threads, serving=count).workload.rate_rps or 0.0) <= allowed
@@ -179,9 +188,19 @@ def _searched(
     most = plan.choices.shards.most
     kept: list[Trial] = []
 
+    def counted(shards: int) -> int:
+        count = next_that_fails_over(plan, entry.offer, shards)
+        return MOST_SHARDS + 1 if count is None else count
+
     def holds(threads: int, shards: int) -> bool:
-        kept.append(trials.trial(threads, shards, effort))
-        return kept[-1].holds
+        if counted(shards) > most:
+            return False
+        kept.append(trials.trial(threads, counted(shards), effort))
+        return passes(kept[-1])
+
+    def passes(trial: Trial) -> bool:
+        # Few draws don't tell: a race only turns down what surely misses.
+        return trial.holds if stage == SETTLED else not trial.misses
 
     first, *others = _worth_trying(entry)
     start = max(entry.shards, entry.least.get(first, entry.shards))
@@ -195,15 +214,17 @@ def _searched(
         lowest = entry.least.get(threads, entry.shards)
         if shards > lowest and holds(threads, shards - 1):
             shards, first = _first(partial(holds, threads), lowest, shards - 1), threads
+    shards = counted(shards)
     if shards > most:
-        return Entry(entry.offer, stage, shards, entry.threads, _last(kept), impossible=True)
+        why = _last(kept, otherwise=entry.why)
+        return Entry(entry.offer, stage, shards, entry.threads, why, impossible=True)
     capacity = entry.capacity_rps
     if stage == SETTLED:
         # What was sized had other numbers of keys and clients, and another knee perhaps.
         capacity = {t: trials.capacity_rps(t, serving=shards) for t in entry.offer.threads}
         first = next(t for t in _in_order(capacity) if holds(t, shards))
     settings = (first, *(t for t in _in_order(capacity) if t != first))
-    failed = [t for t in kept if not t.holds]
+    failed = [t for t in kept if not passes(t)]
     return Entry(
         entry.offer,
         stage,

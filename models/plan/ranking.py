@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from ..advice.paired import capacity_ratio_half
 from .race import Entry
 
-SAME_PROBABILITY = 0.05
-"""To which 20 draws know the probability that an objective is met."""
+LEAST_DIFFERENCE = 0.05
+"""Of two probabilities to meet the objective that both are enough, so that it counts."""
 
 
 def ranked(entries: Sequence[Entry]) -> list[Entry]:
     """Settled offers in the order in which they are told.
 
     The cheapest first. Of equal cost, as often as one is to be taken: of those whose probability to
-    meet the objectives is the highest, or not certainly less, those that leave the most of what a
-    node serves, or not certainly less; of these the simplest.
+    meet the objectives is the highest, or not known to be less, those that leave the most of what a
+    node serves, or not known to be less; of these the simplest.
     """
     left, found = list(entries), list[Entry]()
     while left:
@@ -34,10 +34,10 @@ def ranked(entries: Sequence[Entry]) -> list[Entry]:
 
 def tied(first: Entry, second: Entry) -> bool:
     """Whether two settled offers cost the same, and nothing that is known tells them apart."""
-    probabilities = _probability(first), _probability(second)
     return (
         _cents(first) == _cents(second)
-        and abs(probabilities[0] - probabilities[1]) <= SAME_PROBABILITY
+        and not _is_likelier(first, second)
+        and not _is_likelier(second, first)
         and not _has_more_headroom(first, second)
         and not _has_more_headroom(second, first)
     )
@@ -45,10 +45,19 @@ def tied(first: Entry, second: Entry) -> bool:
 
 def _best(equal: Sequence[Entry]) -> Entry:
     """Of settled offers of the same cost."""
-    likeliest = max(map(_probability, equal))
-    likely = [e for e in equal if _probability(e) >= likeliest - SAME_PROBABILITY]
+    likeliest = max(equal, key=lambda each: each.holding.probability)
+    likely = [e for e in equal if not _is_likelier(likeliest, e)]
     roomiest = min(likely, key=lambda each: (each.holding.load, _simplicity(each)))
     return min((e for e in likely if not _has_more_headroom(roomiest, e)), key=_simplicity)
+
+
+def _is_likelier(first: Entry, second: Entry) -> bool:
+    """Whether the first meets the objectives with a higher probability, as far as draws tell."""
+    one, other = first.holding.chance, second.holding.chance
+    assert one is not None  # settled
+    assert other is not None
+    known_to = math.hypot(one.value - one.low, other.high - other.value)
+    return one.value - other.value > max(LEAST_DIFFERENCE, known_to)
 
 
 def _has_more_headroom(first: Entry, second: Entry) -> bool:
@@ -62,10 +71,6 @@ def _has_more_headroom(first: Entry, second: Entry) -> bool:
 
 def _cents(entry: Entry) -> int:
     return round(100 * entry.usd_per_month)
-
-
-def _probability(entry: Entry) -> float:
-    return entry.holding.probability or 0.0
 
 
 def _simplicity(entry: Entry) -> tuple[int, int, int, str, str]:

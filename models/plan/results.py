@@ -59,6 +59,11 @@ class ShardState(Result):
     p999_ms: Estimate | None
     probability: float
     """That the objective is met."""
+    probability_low: float
+    """Of the 95% interval of that probability, by the number of draws alone."""
+    probability_high: float
+    draws: int
+    """Of everything uncertain, from which it is known."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +95,11 @@ class AfterLoss(Result):
     data_lost: float
     """Share of the data."""
     holds: bool
-    """Whether the objective is met with the probability asked for, and the data fit."""
+    """Whether the objective is known to be met with the probability asked for, the data fit, and it
+    goes on by itself, or failing over by hand was allowed."""
     note: str
+    by_itself: bool
+    """Whether it goes on without a person."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +118,14 @@ class RankedPlan(Result):
 
     setting: PlanSetting
     usd_per_month: float
+    """Of its nodes, which plans are ranked by: what is paid besides is not priced of all."""
     usd_per_node_month: float
     payment: str
     price_note: str
     meets: bool
-    """Whether it meets all objectives up to the horizon."""
+    """Whether it is known to meet all objectives up to the horizon."""
     why: str
-    """What its number of shards is needed for, or which objective it misses."""
+    """What its number of shards is needed for, or which objective it isn't known to meet."""
     now: ShardState
     horizon: ShardState
     bottleneck: str
@@ -125,12 +134,16 @@ class RankedPlan(Result):
     """The earliest first; empty without growth."""
     failures: list[AfterLoss]
     warnings: list[str]
+    bill_usd_per_month: float | None
+    """With what is paid besides nodes, at today's mean load; None where some of it has no price."""
     bill: list[BillLine] = field(default_factory=list)
-    """Lines that add up to the cost, at today's mean load."""
+    """Lines of that bill which have a price."""
     not_priced: list[NotPriced] = field(default_factory=list)
-    """What belongs to the bill and has no known price."""
+    """What belongs to it and has no known price."""
     terms: list[TermPrice] = field(default_factory=list)
     """What a node costs in each way in which it may be paid."""
+    is_open: bool = False
+    """Whether the draws can't tell if it meets the objective with the probability asked for."""
     tied: bool = False
     """Whether it costs as much as the plan before it, and what is uncertain of both leaves open
     which is better: the simpler one comes first."""
@@ -145,7 +158,7 @@ class Excuse(Result):
     what: str
     why: str
     usd_per_month: float | None
-    """What it costs, at least if not `certain`; None where it is not possible."""
+    """What its nodes cost, at least if not `certain`; None where it is not possible."""
     shards: int | None
     """That it takes, at least if not `certain`."""
     certain: bool
@@ -158,6 +171,7 @@ class FrontPoint(Result):
 
     setting: PlanSetting
     usd_per_month: float
+    """Of its nodes."""
     headroom: float
     """The smaller of both shares left at the horizon's peak."""
     limited_by: str
@@ -174,8 +188,8 @@ class ServerlessOffer(Result):
     usd_per_month: float
     horizon_usd_per_month: float
     break_even_load: float | None
-    """The multiple of today's operations at which it costs as much as the best plan; None where it
-    is cheaper at any."""
+    """The multiple of today's operations at which it costs as much as the nodes of the first plan;
+    None where it is cheaper at any."""
     price_note: str
 
 
@@ -381,7 +395,12 @@ class PlanAnswer(Displayed):
     data_growth: float
     """By how much data have grown then."""
     plans: list[RankedPlan]
-    """The cheapest first; empty where none meets the objectives."""
+    """Those whose nodes cost least first; empty where none meets the objectives."""
+    keeps_today: bool
+    """Whether what runs today is to stay: it isn't known to miss the objectives, and no plan costs
+    less by a tenth."""
+    with_traffic: str
+    """How the order would change with what is paid besides nodes; empty if it wouldn't."""
     excuses: list[Excuse]
     """Why not something else than the first; without one, why nothing meets the objectives."""
     front: list[FrontPoint]
@@ -402,3 +421,10 @@ class PlanAnswer(Displayed):
     """How far today's nodes go, if it is known on what they run."""
     compression: CompressionEffect | None = where_set()
     """What compression by clients changes, if they compress."""
+
+    @property
+    def recommended(self) -> RankedPlan | None:
+        """What to run: today's plan if it is to stay, else the first; None without either."""
+        if self.keeps_today:
+            return self.today
+        return self.plans[0] if self.plans else None

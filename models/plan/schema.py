@@ -225,6 +225,10 @@ class Objectives(_Record):
     (the others hold the slo and the data while they take over), `nothing`."""
     losing_a_zone: Survives = "nothing"
     """The same of a zone with all its nodes."""
+    failover: Literal["automatic", "by_hand"] = "automatic"
+    """Who sees to it that service goes on then: `automatic`, the managed service or the cluster
+    itself, of which a majority of the primaries has to be left to promote replicas; `by_hand`, a
+    person may have to, or a Sentinel elsewhere."""
     backups: int = Field(default=0, ge=0, le=35)
     """Daily backups of the data that are kept."""
 

@@ -2,12 +2,15 @@
 
 Every offer has a bound of its shards, and so of its cost. The offer whose bound is lowest is taken
 one step further (`race.py`): sized, raced, settled, each of which may only raise the bound. Once a
-settled one comes first, nothing that is left can be cheaper, and it is the next best plan. Several
+settled one comes first, nothing that is left can be cheaper, and it is the next best plan. Offers
+whose bill may be the lowest with what is paid besides nodes are settled too, so that the answer can
+say whether that would change the order. Several
 offers are taken at a time, always as many, so that the answer does not depend on the machine.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -73,11 +76,14 @@ def search(
     plans: list[Entry] = []
     waiting = sorted((each for each in bounds if not each.impossible), key=_rank)
     out = [each for each in bounds if each.impossible]
-    while waiting and not (len(plans) >= RANKED and _dearer(waiting, plans)):
-        if waiting[0].stage == SETTLED:
+    while waiting:
+        certain = len(plans) >= RANKED and _dearer(waiting, plans)
+        if not certain and waiting[0].stage == SETTLED:
             plans.append(waiting.pop(0))
             continue
-        taken = _to_take(plans, waiting)
+        taken = _cheaper_with_traffic(plans, waiting) if certain else _to_take(plans, waiting)
+        if not taken:
+            break
         _say(progress, f"{_words(taken[0])}, {len(plans)} of {RANKED} plans are certain")
         calls = [executor.submit(STEPS[each.stage], plan, each, seed) for each in taken]
         further = [call.result() for call in calls]
@@ -94,6 +100,15 @@ def _to_take(plans: Sequence[Entry], waiting: Sequence[Entry]) -> list[Entry]:
     if len(settled) < RANKED:
         return taken
     return [e for e in taken if e.usd_per_month <= settled[RANKED - 1]] or taken[:1]
+
+
+def _cheaper_with_traffic(plans: Sequence[Entry], waiting: Sequence[Entry]) -> list[Entry]:
+    """The offers to take further since their whole bill may be the lowest, dearer nodes or not."""
+    bills = [(e.bill_usd, e) for e in [*plans, *waiting]]
+    settled = [usd for usd, e in bills if usd is not None and e.stage == SETTLED]
+    least = min(settled, default=math.inf)
+    left = [(usd, n, e) for n, (usd, e) in enumerate(bills) if usd is not None and usd < least]
+    return [e for _, _, e in sorted(left) if e.stage < SETTLED][:AT_A_TIME]
 
 
 def _dearer(waiting: Sequence[Entry], plans: Sequence[Entry]) -> bool:

@@ -27,7 +27,7 @@ def serverless_of(
     Parameters
     ----------
     best_usd
-        Of the best plan, without traffic between zones.
+        Of the nodes of the best plan.
     """
     if not plan.choices.serverless:
         return []
@@ -39,7 +39,7 @@ def serverless_of(
             continue
         level = None
         if best_usd is not None:
-            level = break_even_load(now, prices, nodes_usd=best_usd)
+            level = break_even_load(now, prices, usd=best_usd)
         found.append(
             ServerlessOffer(
                 engine,

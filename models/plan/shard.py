@@ -22,8 +22,12 @@ from ..layouts.tables import SLOTS
 from ..memory.key_lines import SLABS
 from ..scenario.schema import GeneratorSettings, Scenario
 from ..scenario.workload import CONSTANT_RATE, Zipf
+from .bill.price import MANAGED
 from .offers import Offer
-from .schema import MOST_SHARDS, Choices, PlanDemand, PlanScenario
+from .schema import MOST_SHARDS, PlanDemand, PlanScenario
+
+LOSSES = ("node", "zone")
+"""What may be lost."""
 
 _GENERATORS = 64
 """Threads that send at most: clients of a cache are many, and not what limits a node."""
@@ -163,6 +167,12 @@ def nodes_lost(shards: int, *, what: str, zones: int) -> int:
     return 1 if what == "node" else math.ceil(shards / zones)
 
 
+def survives(plan: PlanScenario, what: str) -> str:
+    """What has to survive the loss of a node or a zone: `data`, `load` or `nothing`."""
+    objectives = plan.objectives
+    return objectives.losing_a_node if what == "node" else objectives.losing_a_zone
+
+
 def left_serving(plan: PlanScenario, offer: Offer, shards: int) -> int:
     """Shards that have to hold the slo in the worst case that is to be survived.
 
@@ -171,23 +181,100 @@ def left_serving(plan: PlanScenario, offer: Offer, shards: int) -> int:
     """
     if offer.replicas > 0:
         return shards
-    objectives, left = plan.objectives, shards
-    for what, survives in (("node", objectives.losing_a_node), ("zone", objectives.losing_a_zone)):
-        if survives != "nothing":
+    left = shards
+    for what in LOSSES:
+        if survives(plan, what) != "nothing":
             left = min(left, shards - nodes_lost(shards, what=what, zones=plan.demand.zones))
     return left
 
 
 def may_be_chosen(plan: PlanScenario, offer: Offer) -> str | None:
     """Why an offer can't survive what it has to, however many shards it has; None if it can."""
-    objectives = plan.objectives
-    for what, survives in (("node", objectives.losing_a_node), ("zone", objectives.losing_a_zone)):
-        if survives == "data" and offer.replicas == 0:
+    for what in LOSSES:
+        if survives(plan, what) == "data" and offer.replicas == 0:
             return f"without replicas the data of a lost {what} are gone"
+    if next_that_fails_over(plan, offer, 1) is None:
+        return stranded(plan, offer, MOST_SHARDS)
     return None
 
 
-def fewest(choices: Choices, holds_from: int) -> int | None:
-    """The fewest shards that are allowed and not fewer than needed; None if there are none."""
-    shards = max(choices.shards.least, holds_from)
-    return shards if shards <= min(choices.shards.most, MOST_SHARDS) else None
+def fails_over(offer: Offer, shards: int, *, what: str, zones: int) -> bool:
+    """Whether an offer goes on by itself when a node, or a zone, is lost."""
+    service = offer.managed or offer.engine.engine == "memcached"
+    return service or elects(shards, offer.replicas, what=what, zones=zones)
+
+
+def elects(shards: int, replicas: int, *, what: str, zones: int) -> bool:
+    """Whether the primaries that are left promote replicas in place of those that are lost.
+
+    In a cluster of Redis or Valkey that takes the votes of more than half of all primaries, those
+    that are lost included (cluster specification, "Replica election and promotion"). The slots of a
+    primary without replicas are served by none until somebody gives them to others.
+    """
+    lost = nodes_lost(shards, what=what, zones=zones)
+    return replicas > 0 and shards - lost > shards / 2
+
+
+def losses_to_fail_over(plan: PlanScenario) -> list[str]:
+    """After which losses a plan has to go on by itself.
+
+    Those that something has to survive; and if nothing is said of one, that which today's cluster
+    gets over by itself, since it isn't to be replaced by one that doesn't.
+    """
+    if plan.objectives.failover == "by_hand":
+        return []
+    said = plan.objectives.model_fields_set
+    return [
+        what
+        for what in LOSSES
+        if survives(plan, what) != "nothing"
+        or (f"losing_a_{what}" not in said and _today_fails_over(plan, what))
+    ]
+
+
+def _today_fails_over(plan: PlanScenario, what: str) -> bool:
+    today, zones = plan.today, plan.demand.zones
+    if today is None or today.replicas == 0 or (what == "zone" and zones == 1):
+        return False
+    managed = today.instance.startswith(MANAGED)
+    return managed or elects(today.shards, today.replicas, what=what, zones=zones)
+
+
+def goes_on(plan: PlanScenario, offer: Offer, shards: int) -> bool:
+    """Whether so many shards go on by themselves after each loss after which they have to."""
+    zones = plan.demand.zones
+    return all(
+        fails_over(offer, shards, what=what, zones=zones) for what in losses_to_fail_over(plan)
+    )
+
+
+def next_that_fails_over(plan: PlanScenario, offer: Offer, shards: int) -> int | None:
+    """The least number of shards from `shards` on that goes on by itself; None without one."""
+    more = range(shards, MOST_SHARDS + 1)
+    return next((count for count in more if goes_on(plan, offer, count)), None)
+
+
+def stranded(plan: PlanScenario, offer: Offer, shards: int) -> str:
+    """Why so many shards don't go on by themselves, and what allows it."""
+    if offer.replicas == 0:
+        why = "without replicas nobody takes over the slots of a lost primary by itself"
+    else:
+        zones = plan.demand.zones
+        what = next(
+            loss
+            for loss in losses_to_fail_over(plan)
+            if not fails_over(offer, shards, what=loss, zones=zones)
+        )
+        left = shards - nodes_lost(shards, what=what, zones=zones)
+        of = f"{left} of {shards} primaries" if shards < MOST_SHARDS else "half of the primaries"
+        why = f"after a lost {what} {of} are left, no majority that promotes a replica"
+    return f"{why} (objectives.failover by_hand allows it)"
+
+
+def fewest(plan: PlanScenario, offer: Offer, holds_from: int) -> int | None:
+    """The fewest shards that are allowed, not fewer than needed and go on by themselves.
+
+    None if there are none.
+    """
+    shards = next_that_fails_over(plan, offer, max(plan.choices.shards.least, holds_from))
+    return shards if shards is not None and shards <= plan.choices.shards.most else None

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
+from pathlib import Path
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from forecache.hwprofiles.quantity import Quantity
+from forecache.hwprofiles.files import parse, read_yaml
+from forecache.hwprofiles.instances import Provider
+from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.hwprofiles.record import Record as _Group
 
 SUPPORT_YEARS = 3
@@ -28,6 +33,60 @@ class ZoneRates(_Group):
     """
 
     usd_per_gb: Quantity
+
+
+class ProviderZoneRates(_Group):
+    """Bytes between the zones of a provider; `charged` says on which side, for people."""
+
+    usd_per_gb: Quantity
+    charged: str
+
+
+class ZoneTraffic(_Group):
+    """`zones.yaml`."""
+
+    sources: dict[str, Source]
+    providers: dict[Provider, ProviderZoneRates]
+
+    @model_validator(mode="after")
+    def _sources_known(self) -> ZoneTraffic:
+        named = {str(rates.usd_per_gb.source) for rates in self.providers.values()}
+        if unknown := sorted(named - self.sources.keys()):
+            raise ValueError(f"sources listed in this file, not {', '.join(unknown)}")
+        return self
+
+
+@dataclass(frozen=True)
+class ZonePrice:
+    """What a byte costs that crosses zones, on all sides that are charged.
+
+    Attributes
+    ----------
+    charged
+        On which sides, for people.
+    source
+        Whose price it is, with its day.
+    """
+
+    usd_per_gb: float
+    charged: str
+    source: str
+
+
+def provider_zone_price(provider: str) -> ZonePrice | None:
+    """What a provider charges instances for bytes between zones; None where it is not known."""
+    table = _zone_traffic()
+    rates = {str(name): found for name, found in table.providers.items()}.get(provider)
+    if rates is None:
+        return None
+    source = table.sources[rates.usd_per_gb.source or ""]
+    return ZonePrice(rates.usd_per_gb.best, rates.charged, f"{source.title} ({source.accessed})")
+
+
+@lru_cache(maxsize=1)
+def _zone_traffic() -> ZoneTraffic:
+    file = Path(__file__).parent / "zones.yaml"
+    return parse(ZoneTraffic, read_yaml(file), file=str(file))
 
 
 class SupportRates(_Group):

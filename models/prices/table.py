@@ -15,7 +15,7 @@ from forecache.hwprofiles.record import Record as _Group
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 
-from .rates import BackupRates, SavingsPlanRates, SupportRates, ZoneRates
+from .rates import BackupRates, SavingsPlanRates, SupportRates, ZonePrice, ZoneRates
 
 CacheEngine = Literal["redis", "valkey", "memcached"]
 
@@ -143,6 +143,14 @@ class PriceTable(_Group):
         if unknown := sorted(named - self.sources.keys()):
             raise ValueError(f"sources listed in this file, not {', '.join(unknown)}")
         return self
+
+    def zone_price(self, *, managed: bool) -> ZonePrice | None:
+        """What a byte between zones costs: with a node of the service the client's side alone."""
+        if self.between_zones is None:
+            return None
+        each = self.between_zones.usd_per_gb
+        sides, charged = (1, "on the client's side") if managed else (2, "on both sides")
+        return ZonePrice(sides * each.best, charged, self.where(each.source))
 
     def node_usd_per_hour(self, node_type: str, engine: CacheEngine) -> float:
         """Price of a node on demand, rounded to a hundredth of a cent as AWS does.

@@ -1,4 +1,4 @@
-"""Cost of capacity plans against the headroom that they leave."""
+"""Cost of the nodes of capacity plans against the headroom that they leave."""
 
 import math
 
@@ -50,7 +50,7 @@ def front(points: list[FrontPoint], *, width_px: float = WIDE_PX) -> Figure | No
         ticks = [tick for tick in steps if left <= tick <= top]
         fixed_ticks(axes, "x", ticks, usd)
         fixed_ticks(axes, "y", [0, 0.25, 0.5, 0.75, 1.0], lambda value: f"{value * 100:.0f}%")
-        axes.set_xlabel("a month", labelpad=2)
+        axes.set_xlabel("nodes, a month", labelpad=2)
         horizontal_grid(axes)
         axes.plot(
             [each.usd_per_month for each in shown], [each.headroom for each in shown], "o",

@@ -33,7 +33,15 @@ from ..text.formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from ..text.plans import cost_phrase, demand_phrase, headline, plan_facts, ranked_rows, tie_phrase
+from ..text.plans import (
+    chosen_row,
+    cost_phrase,
+    demand_phrase,
+    headline,
+    marks_phrase,
+    plan_facts,
+    ranked_rows,
+)
 from ..text.points import (
     SETTING,
     chosen_point,
@@ -169,18 +177,21 @@ def _compared(answer: NodeComparison) -> Card:
 
 def _planned(answer: PlanAnswer) -> Card:
     columns, rows = ranked_rows(answer)
-    facts = plan_facts(answer)[:3] if answer.plans else []
+    facts = plan_facts(answer)[:3]
     return Card(
         headline(answer),
         about=demand_phrase(answer),
         lines=[
-            *([cost_phrase(answer)] if answer.plans else []),
             *(f"{name}: {text}" for name, text in facts),
-            *([tie_phrase(answer)] if tie_phrase(answer) else []),
+            *(
+                line
+                for line in (cost_phrase(answer), marks_phrase(answer), answer.with_traffic)
+                if line
+            ),
         ],
         header=[column.name for column in columns],
         rows=rows,
-        marked=0 if answer.plans else None,
+        marked=chosen_row(answer),
         warnings=answer.warnings,
     )
 
@@ -215,7 +226,7 @@ def _cost(answer: CostAnswer) -> Card:
     points = answer.points
     keys = varying_keys([point.given for point in points])
     first = points[0]
-    nodes = f", {dollars(first.nodes.usd)} as nodes" if first.nodes else ""
+    nodes = f", {dollars(first.nodes.nodes_usd)} as nodes" if first.nodes else ""
     return Card(
         f"{dollars(first.serverless.usd)} a month serverless{nodes}",
         about=f"{answer.prices.title}, prices of {answer.prices.date}",
@@ -224,7 +235,7 @@ def _cost(answer: CostAnswer) -> Card:
             [
                 *(value_text(point.given.get(key)) for key in keys),
                 dollars(point.serverless.usd),
-                dollars(point.nodes.usd) if point.nodes else UNKNOWN,
+                dollars(point.nodes.nodes_usd) if point.nodes else UNKNOWN,
                 str(point.nodes.count) if point.nodes else UNKNOWN,
                 plain(point.break_even.load if point.break_even else None),
             ]

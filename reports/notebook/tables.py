@@ -147,8 +147,9 @@ def _side(result: Side) -> Tables:
 
 
 def _planned(result: PlanAnswer) -> Tables:
-    # The columns of a large sweep are of the first plan and the next.
-    each = [replace(result, plans=result.plans[rank:]) for rank in range(len(result.plans))]
+    # The columns of a large sweep are of what to run and the next.
+    ranks = range(len(result.plans))
+    each = [replace(result, plans=result.plans[rank:], keeps_today=False) for rank in ranks]
     return {
         "plans": lambda: answered(plan_columns(), each, given=[{} for _ in each]),
         "front": lambda: flat_table(result.front),

@@ -17,12 +17,15 @@ from ..text.bills import (
 )
 from ..text.compression import compression_facts, compression_heading
 from ..text.plans import (
+    chosen_row,
     cost_phrase,
     data_tiering_phrase,
     demand_phrase,
+    excuses_heading,
     failure_phrase,
     front_rows,
     headline,
+    marks_phrase,
     milestone_phrase,
     plan_facts,
     plan_title,
@@ -31,7 +34,6 @@ from ..text.plans import (
     search_phrase,
     serverless_phrase,
     terms_phrase,
-    tie_phrase,
     usd,
 )
 from ..text.repeat import Question, repeat_view
@@ -51,18 +53,21 @@ from .drawing import Drawer
 def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
     """Return the template's context for a capacity plan."""
     columns, rows = ranked_rows(answer)
-    best = answer.plans[0] if answer.plans else None
+    best = answer.recommended
     front = front_rows(answer)
     packed = answer.compression
     return {
         "title": plan_title(answer),
         "demand": demand_phrase(answer),
         "headline": headline(answer),
-        "cost": cost_phrase(answer) if best else "",
-        "facts": plan_facts(answer) if best else [],
+        "cost": cost_phrase(answer),
+        "facts": plan_facts(answer),
         "columns": [(column.name, column.numeric) for column in columns],
         "rows": rows,
-        "ties": tie_phrase(answer),
+        "chosen": chosen_row(answer),
+        "with_traffic": answer.with_traffic,
+        "excuses_heading": excuses_heading(answer),
+        "ties": marks_phrase(answer),
         "legend": ranked_legend(columns),
         "compression_heading": compression_heading(packed) if packed else "",
         "compression": compression_facts(packed) if packed else [],
@@ -75,7 +80,7 @@ def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
         "front": front if len(front) > 1 else [],
         "drawn": Drawer().draw(
             lambda width: figures.front(answer.front, width_px=width),
-            title="Cost against headroom",
+            title="Cost of nodes against headroom",
             caption="",
             label=_spoken(front),
             width_px=figures.WIDE_PX,
@@ -119,6 +124,6 @@ def billed_view(found: FromBill) -> dict[str, Any]:
 
 def _spoken(front: list[tuple[str, str, str]]) -> str:
     """What a screen reader says instead of the figure."""
-    return "Headroom against cost: " + "; ".join(
+    return "Headroom against the cost of nodes: " + "; ".join(
         f"{cost} a month leaves {free}" for cost, free, _ in front
     )

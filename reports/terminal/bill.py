@@ -36,7 +36,7 @@ def print_bill(lines: Sequence[BillLine], console: Console) -> None:
 
 
 def print_from_bill(found: FromBill, console: Console) -> None:
-    """Print today's caches and their lines, against the best plan, and what has no place."""
+    """Print today's caches and their lines, against the first plan, and what has no place."""
     console.print(Text("Today’s bill", style="bold"))
     console.print(Text(export_phrase(found)))
     _print_table(("cache", "nodes", "USD a month"), cache_rows(found), console)
@@ -46,7 +46,7 @@ def print_from_bill(found: FromBill, console: Console) -> None:
         _print_table(("", "in the export", "USD a month"), line_rows(found), console)
     if found.compared:
         console.print()
-        console.print(Text("Against the best plan, USD a month", style="bold"))
+        console.print(Text("Against plan 1, USD a month", style="bold"))
         _print_table(("", "today", "plan"), compared_rows(found), console)
     if found.unplaced:
         console.print()

@@ -1,9 +1,13 @@
 """The verb `cost` on a terminal."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from forecache.models.cost.answer import CostAnswer, CostPoint
+from forecache.models.cost.beside import BESIDES, BillLine
 
 from ..text.bills import not_priced_sentences
 from ..text.formats import count, dollars, plain, rate
@@ -35,24 +39,34 @@ def print_cost(answer: CostAnswer, console: Console) -> None:
 
 
 def _print_bills(point: CostPoint, console: Console) -> None:
+    """Print both bills; what is paid besides nodes apart, since serverless has it too."""
     table = plain_table()
     table.add_column("")
     table.add_column("quantity", justify="right", no_wrap=True)
     table.add_column("")
     table.add_column("USD", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
-    for title, bill in (("serverless", point.serverless), ("nodes", point.nodes)):
-        if bill is None:
-            continue
-        each = dollars(bill.usd_per_million_requests)
-        # Of the cents that are shown, so that they add up.
-        cents = sum(round(line.usd, 2) for line in bill.lines)
-        total = Text(_usd(cents), style="bold")
-        table.add_row(Text(title, style="bold"), "", "", total, f"{each} per million requests")
-        for line in bill.lines:
-            quantity = _quantity(line.quantity)
-            table.add_row(f"  {line.what}", quantity, line.unit, _usd(line.usd), line.note)
+    million = point.requests_per_month / 1e6
+    _add_bill(table, "serverless", point.serverless.lines, million)
+    if point.nodes is not None:
+        besides = [line for line in point.nodes.lines if line.what in BESIDES]
+        _add_bill(table, "nodes", [e for e in point.nodes.lines if e not in besides], million)
+        if besides:
+            _add_bill(table, "besides", besides, 0.0)
     console.print(table)
+
+
+def _add_bill(table: Table, title: str, lines: Sequence[BillLine], million: float) -> None:
+    """Add lines under their sum, and what that is of a million requests."""
+    # Of the cents that are shown, so that they add up.
+    cents = sum(round(line.usd, 2) for line in lines)
+    usd = sum(line.usd for line in lines)
+    each = f"{dollars(usd / million)} per million requests" if million else ""
+    table.add_row(Text(title, style="bold"), "", "", Text(_usd(cents), style="bold"), each)
+    for line in lines:
+        table.add_row(
+            f"  {line.what}", _quantity(line.quantity), line.unit, _usd(line.usd), line.note
+        )
 
 
 def _quantity(value: float) -> str:

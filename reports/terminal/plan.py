@@ -17,12 +17,15 @@ from forecache.models.plan.results import (
 from ..text.bills import not_priced_sentences
 from ..text.compression import compression_facts, compression_heading
 from ..text.plans import (
+    chosen_row,
     cost_phrase,
     data_tiering_phrase,
     demand_phrase,
+    excuses_heading,
     failure_phrase,
     front_rows,
     headline,
+    marks_phrase,
     milestone_phrase,
     plan_facts,
     plan_title,
@@ -31,7 +34,6 @@ from ..text.plans import (
     search_phrase,
     serverless_phrase,
     terms_phrase,
-    tie_phrase,
 )
 from ..text.today import (
     ceiling_facts,
@@ -62,21 +64,22 @@ def print_plan(answer: PlanAnswer, console: Console) -> None:
         print_told(answer, console)
         console.print()
     console.print(Text(f"{plan_title(answer)}: {demand_phrase(answer)}", style="dim"))
-    style = "bold green" if answer.plans else "bold yellow"
+    best = answer.recommended
+    style = "bold green" if best is not None else "bold yellow"
     console.print(Text(headline(answer), style=style))
-    if answer.plans:
+    if best is not None:
         console.print(Text(cost_phrase(answer), style="bold"))
         console.print()
         _print_pairs(plan_facts(answer), console)
         console.print()
         _print_ranked(answer, console)
-        _print_bill(answer.plans[0], console)
+        _print_bill(best, console)
         if answer.compression is not None:
             console.print()
             console.print(Text(compression_heading(answer.compression), style="bold"))
             _print_pairs(compression_facts(answer.compression), console)
-        _print_growth(answer, console)
-        _print_failures(answer, console)
+        _print_growth(best, console)
+        _print_failures(best, console)
     _print_excuses(answer, console)
     _print_front(answer, console)
     _print_serverless(answer, console)
@@ -175,12 +178,16 @@ def _print_ranked(answer: PlanAnswer, console: Console) -> None:
         Column(each.name, list(cells), wraps=each.wraps, to_the_right=each.numeric)
         for each, cells in zip(described, zip(*rows, strict=True), strict=True)
     ]
-    shown = print_most_columns(columns, console, dispensable=_DISPENSABLE, marked=0)
+    shown = print_most_columns(
+        columns, console, dispensable=_DISPENSABLE, marked=chosen_row(answer)
+    )
     names = {column.name for column in shown}
     legend = ranked_legend(each for each in described if each.name in names)
     console.print(Text(legend, style="dim"))
-    if ties := tie_phrase(answer):
+    if ties := marks_phrase(answer):
         console.print(Text(ties, style="dim"))
+    if answer.with_traffic:
+        console.print(Text(f"{answer.with_traffic}."))
 
 
 def _print_bill(plan: RankedPlan, console: Console) -> None:
@@ -192,27 +199,26 @@ def _print_bill(plan: RankedPlan, console: Console) -> None:
     print_sentences([*not_priced_sentences(plan.not_priced), terms_phrase(plan)], console)
 
 
-def _print_growth(answer: PlanAnswer, console: Console) -> None:
-    milestones = answer.plans[0].milestones
-    if not milestones:
+def _print_growth(plan: RankedPlan, console: Console) -> None:
+    if not plan.milestones:
         return
     console.print()
     console.print(Text("When growth uses up", style="bold"))
-    for each in milestones:
+    for each in plan.milestones:
         console.print(Text(f"  {milestone_phrase(each)}"))
 
 
-def _print_failures(answer: PlanAnswer, console: Console) -> None:
+def _print_failures(plan: RankedPlan, console: Console) -> None:
     console.print()
     console.print(Text("When something fails, at the peak", style="bold"))
-    print_sentences([failure_phrase(loss) for loss in answer.plans[0].failures], console)
+    print_sentences([failure_phrase(loss) for loss in plan.failures], console)
 
 
 def _print_excuses(answer: PlanAnswer, console: Console) -> None:
     if not answer.excuses:
         return
     console.print()
-    console.print(Text("Why not" if answer.plans else "Why nothing does", style="bold"))
+    console.print(Text(excuses_heading(answer), style="bold"))
     shown = answer.excuses if answer.plans else answer.excuses[:_MOST_OF_NONE]
     print_sentences([f"{each.what}: {each.why}" for each in shown], console)
     left = len(answer.excuses) - len(shown)
@@ -225,7 +231,9 @@ def _print_front(answer: PlanAnswer, console: Console) -> None:
     if len(rows) < 2:
         return
     console.print()
-    console.print(Text("Cost against headroom, the smaller of load and memory", style="bold"))
+    console.print(
+        Text("Cost of nodes against headroom, the smaller of load and memory", style="bold")
+    )
     table = plain_table()
     table.add_column("a month", justify="right", no_wrap=True)
     table.add_column("free", justify="right", no_wrap=True)

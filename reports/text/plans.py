@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from forecache.models.cost.beside import BACKUPS, CLIENTS, REPLICAS
 from forecache.models.plan.results import (
     AfterLoss,
     DataTieringOffer,
@@ -30,6 +31,9 @@ from .formats import (
 from .wording import limited_by
 
 _YEAR = 12.0
+
+_SHARP = 0.02
+"""Width of the interval of a probability below which it is not told."""
 
 
 def plan_title(answer: PlanAnswer) -> str:
@@ -87,25 +91,52 @@ def setting_phrase(setting: PlanSetting) -> str:
 
 def headline(answer: PlanAnswer) -> str:
     """The first line: what to run."""
-    if not answer.plans:
+    best = answer.recommended
+    if best is None:
         return "Nothing that may be chosen meets the objectives"
-    return f"Run {setting_phrase(answer.plans[0].setting)}"
+    verb = "Keep today’s" if answer.keeps_today else "Run"
+    return f"{verb} {setting_phrase(best.setting)}"
 
 
 def cost_phrase(answer: PlanAnswer) -> str:
-    """What the best plan costs, and against today's."""
-    best, today = answer.plans[0], answer.today
+    """What the nodes cost, against today's or, if these stay, against the cheapest plan's."""
+    best = answer.recommended
+    if best is None:
+        return ""
     words = f"{usd(best.usd_per_month)} a month for {_nodes(best.setting)}"
-    if len(best.bill) > 1:
-        nodes = f"{usd(best.bill[0].usd)} of it for {_nodes(best.setting)}"
-        words = f"{usd(best.usd_per_month)} a month, {nodes}"
-    if today is None:
-        return words
-    change = best.usd_per_month / today.usd_per_month - 1.0
-    side = "less" if change < 0 else "more"
+    if answer.keeps_today:
+        others = [each for each in answer.plans if each.setting != best.setting]
+        if not others:
+            return words
+        return f"{words}; the cheapest change costs {_against(others[0], best)}"
+    return words if answer.today is None else f"{words}, {_against(best, answer.today, 'today’s ')}"
+
+
+def _against(plan: RankedPlan, other: RankedPlan, whose: str = "") -> str:
+    """By how much the nodes of a plan cost less or more than another's."""
+    change = plan.usd_per_month / other.usd_per_month - 1.0
     if abs(change) < 0.0005:
-        return f"{words}, as much as today’s"
-    return f"{words}, {percent(abs(change))} {side} than today’s {usd(today.usd_per_month)}"
+        return f"as much as {whose or 'that '}".strip()
+    more = f"{percent(abs(change))} {'less' if change < 0 else 'more'}"
+    return f"{more} than {whose}{usd(other.usd_per_month)}" if whose else more
+
+
+def besides_phrase(plan: RankedPlan) -> str:
+    """What is paid beside the nodes, which plans are not ranked by; empty without any."""
+    backups = [line.usd for line in plan.bill if line.what == BACKUPS]
+    traffic = traffic_usd(plan)
+    parts = [f"{usd(traffic)} for traffic between zones"] if traffic is not None else []
+    parts += [f"{usd(sum(backups))} for backups"] if backups else []
+    missing = [f"{each.what} (no price is known)" for each in plan.not_priced]
+    return ", ".join(parts + missing)
+
+
+def traffic_usd(plan: RankedPlan) -> float | None:
+    """What traffic between zones costs a month; None where there is none or some has no price."""
+    if any(each.what in (CLIENTS, REPLICAS) for each in plan.not_priced):
+        return None
+    lines = [line.usd for line in plan.bill if line.what in (CLIENTS, REPLICAS)]
+    return sum(lines) if lines else None
 
 
 def _nodes(setting: PlanSetting) -> str:
@@ -113,20 +144,32 @@ def _nodes(setting: PlanSetting) -> str:
 
 
 def plan_facts(answer: PlanAnswer) -> list[tuple[str, str]]:
-    """Name and text of what matters of the best plan."""
-    best = answer.plans[0]
+    """Name and text of what matters of what to run; none where nothing is."""
+    best = answer.recommended
+    if best is None:
+        return []
     horizon = best.horizon
     when = f" in {months_text(horizon.months)}" if horizon.months > 0 else ""
     facts = [
         (f"p99 at peak{when}", time_with_bounds(horizon.p99_ms)),
-        ("Objective", f"{objective_phrase(answer)}: met with {probability(horizon.probability)}"),
+        ("Objective", f"{objective_phrase(answer)}: met with {_chance(horizon)}"),
         ("Load of a node", _load_phrase(best)),
         ("Memory of a node", _memory_phrase(best)),
         ("Why so many", f"{best.why}"),
         ("In saturation", limited_by(best.bottleneck)),
         ("Price", f"{usd(best.usd_per_node_month)} a node, {best.price_note}"),
+        ("Besides", besides_phrase(best)),
     ]
     return [(name, text) for name, text in facts if text]
+
+
+def _chance(state: ShardState) -> str:
+    """The probability to meet the objective, with its interval where draws leave one."""
+    words = probability(state.probability)
+    low, high = probability(state.probability_low), probability(state.probability_high)
+    if state.probability_high - state.probability_low < _SHARP:
+        return words
+    return f"{words} ({low} to {high} by {state.draws} draws)"
 
 
 def _load_phrase(plan: RankedPlan) -> str:
@@ -166,7 +209,8 @@ PLAN_COLUMNS = (
     PlanColumn("shards", lambda plan: str(plan.setting.shards)),
     PlanColumn("repl", lambda plan: str(plan.setting.replicas), "replicas of each shard"),
     PlanColumn("io", lambda plan: str(plan.setting.io_threads), "io-threads"),
-    PlanColumn("$/month", lambda plan: f"{plan.usd_per_month:,.0f}"),
+    PlanColumn("$/month", lambda plan: f"{plan.usd_per_month:,.0f}", "of the nodes"),
+    PlanColumn("traffic", lambda plan: _dollars(traffic_usd(plan)), "between zones, $/month"),
     PlanColumn(
         "CPU free",
         lambda plan: percent(plan.horizon.cpu_headroom),
@@ -176,7 +220,7 @@ PLAN_COLUMNS = (
     PlanColumn("p99", lambda plan: _p99(plan.horizon)),
     PlanColumn(
         "meets",
-        lambda plan: probability(plan.horizon.probability) if plan.meets else "no",
+        lambda plan: _meets(plan),
         "how probable it is that the objective is met",
     ),
     PlanColumn(
@@ -189,21 +233,31 @@ PLAN_COLUMNS = (
 )
 
 
+_IF_THEY_DIFFER = ("repl", "traffic")
+"""Columns that say nothing where all plans are alike: the headline and the bill have them."""
+
+
+def chosen_row(answer: PlanAnswer) -> int | None:
+    """Which row of the table is what to run; None where nothing is."""
+    if answer.recommended is None:
+        return None
+    return len(answer.plans) if answer.keeps_today else 0
+
+
 def ranked_rows(answer: PlanAnswer) -> tuple[list[PlanColumn], list[list[str]]]:
     """Columns and cells of all plans, then of today's; the first column tells the rank."""
     ranks = [f"{n} =" if plan.tied else f"{n}" for n, plan in enumerate(answer.plans, start=1)]
     told = dict(zip(ranks, answer.plans, strict=True))
     if answer.today is not None:
         told["now"] = answer.today
-    columns = [column for column in PLAN_COLUMNS if column.name != "repl" or _differ(told.values())]
+    columns = [
+        column
+        for column in PLAN_COLUMNS
+        if column.name not in _IF_THEY_DIFFER or len(set(map(column.cell, told.values()))) > 1
+    ]
     rank = PlanColumn("", lambda _plan: "", numeric=False)
     rows = [[name, *(column.cell(plan) for column in columns)] for name, plan in told.items()]
     return [rank, *columns], rows
-
-
-def _differ(plans: Iterable[RankedPlan]) -> bool:
-    """Whether plans differ in replicas; if not, the headline says how many there are."""
-    return len({plan.setting.replicas for plan in plans}) > 1
 
 
 def ranked_legend(columns: Iterable[PlanColumn]) -> str:
@@ -211,14 +265,27 @@ def ranked_legend(columns: Iterable[PlanColumn]) -> str:
     return "; ".join(f"{each.name}: {each.meaning}" for each in columns if each.meaning)
 
 
-def tie_phrase(answer: PlanAnswer) -> str:
-    """What the mark of plans that nothing tells apart means; empty without any."""
-    if not any(plan.tied for plan in answer.plans):
-        return ""
-    return (
-        f"=: costs as much as the plan above, and there is {NO_CLEAR_DIFFERENCE} between the two; "
-        "the simpler one stands first"
-    )
+def marks_phrase(answer: PlanAnswer) -> str:
+    """What marks in the table mean; empty without any."""
+    found = []
+    if any(plan.tied for plan in answer.plans):
+        found.append(
+            f"=: costs as much as the plan above, and there is {NO_CLEAR_DIFFERENCE} between the two; "
+            "the simpler one stands first"
+        )
+    if answer.today is not None and answer.today.is_open:
+        found.append("?: the draws can't tell if that is enough")
+    return "; ".join(found)
+
+
+def _meets(plan: RankedPlan) -> str:
+    if plan.is_open:
+        return f"{probability(plan.horizon.probability)}?"
+    return probability(plan.horizon.probability) if plan.meets else "no"
+
+
+def _dollars(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f}"
 
 
 def _engine(setting: PlanSetting) -> str:
@@ -251,12 +318,21 @@ def failure_phrase(loss: AfterLoss) -> str:
         return f"{head}: {loss.note}."
     p99 = f"p99 {milliseconds(loss.p99_ms.value)}" if loss.p99_ms else "requests pile up"
     lost = f", {percent(loss.data_lost)} of the data are lost" if loss.data_lost else ""
-    verdict = "holds" if loss.holds else "does not hold"
+    verdict = f"{'holds' if loss.holds else 'does not hold'} ({probability(loss.probability)})"
+    if not loss.by_itself:
+        verdict = f"{verdict} once that is done" if loss.holds else "does not hold by itself"
     return (
         f"{head}: {loss.note}; {rate(loss.rate_rps)} for each primary, "
         f"{percent(loss.cpu_headroom)} CPU and {percent(loss.memory_headroom)} memory free, {p99}"
-        f"{lost}: {verdict} ({probability(loss.probability)})."
+        f"{lost}: {verdict}."
     )
+
+
+def excuses_heading(answer: PlanAnswer) -> str:
+    """What stands above the alternatives that were turned down."""
+    if not answer.plans:
+        return "Why nothing else does" if answer.keeps_today else "Why nothing does"
+    return "Why not, against plan 1" if answer.keeps_today else "Why not"
 
 
 def front_rows(answer: PlanAnswer) -> list[tuple[str, str, str]]:
@@ -278,7 +354,7 @@ def front_name(point: FrontPoint) -> str:
 
 
 def serverless_phrase(offer: ServerlessOffer, answer: PlanAnswer) -> str:
-    """What a serverless cache would cost, in a sentence."""
+    """What a serverless cache would cost against the nodes of the first plan, in a sentence."""
     words = f"Serverless with {offer.engine}: {usd(offer.usd_per_month)} a month now"
     if _horizon_months(answer) > 0:
         later = months_text(_horizon_months(answer))
@@ -286,12 +362,12 @@ def serverless_phrase(offer: ServerlessOffer, answer: PlanAnswer) -> str:
     if not answer.plans:
         return f"{words}."
     if offer.break_even_load is None:
-        return f"{words}; cheaper than the best plan at any load."
+        return f"{words}; cheaper than the nodes of plan 1 at any load."
     if offer.break_even_load == 0:
-        return f"{words}; its data alone cost more than the best plan."
+        return f"{words}; its data alone cost more than the nodes of plan 1."
     return (
-        f"{words}; it costs as much as the best plan at {offer.break_even_load:.3g} times today’s "
-        "operations."
+        f"{words}; it costs as much as the nodes of plan 1 at {offer.break_even_load:.3g} times "
+        "today’s operations."
     )
 
 
@@ -302,8 +378,8 @@ def data_tiering_phrase(offer: DataTieringOffer, answer: PlanAnswer) -> str:
         f"Data tiering: {offer.shards} shard{'s' * (offer.shards > 1)} of {offer.instance}"
         f"{replicas if offer.replicas else ''} for {usd(offer.usd_per_month)} a month"
     )
-    if answer.plans and answer.plans[0].bill:
-        words += f", {usd(answer.plans[0].bill[0].usd)} the best plan’s nodes"
+    if answer.plans:
+        words += f", {usd(answer.plans[0].usd_per_month)} the nodes of plan 1"
     return f"{words}; what reads from an SSD take is not simulated."
 
 

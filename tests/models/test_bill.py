@@ -1,5 +1,6 @@
 """What nodes cost beside their price, and in each way in which they may be paid: closed forms."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from forecache.models.cost.beside import (
     CacheTraffic,
     NotPriced,
     backup_line,
-    before_traffic,
+    nodes_usd,
     replicas_elsewhere,
     sorted_out,
     support_line,
@@ -134,7 +135,14 @@ def test_traffic_between_zones_is_charged_on_each_side_that_is_rented() -> None:
 
     def found(managed: bool) -> tuple[list[BillLine], list[NotPriced]]:
         return sorted_out(
-            zone_lines(TABLE, traffic, zones=3, replicas=2, managed=managed, hours=730)
+            zone_lines(
+                TABLE.zone_price(managed=managed),
+                traffic,
+                zones=3,
+                replicas=2,
+                managed=managed,
+                hours=730,
+            )
         )
 
     lines, missing = found(managed=False)
@@ -145,7 +153,8 @@ def test_traffic_between_zones_is_charged_on_each_side_that_is_rented() -> None:
     lines, missing = found(managed=True)
     assert [line.usd for line in lines] == [pytest.approx(1e6 * month_gb * 2 / 3 * 0.01)]
     assert [each.what for each in missing] == [REPLICAS]
-    one = zone_lines(TABLE, traffic, zones=1, replicas=2, managed=False, hours=730)
+    price = TABLE.zone_price(managed=False)
+    one = zone_lines(price, traffic, zones=1, replicas=2, managed=False, hours=730)
     assert one == []
     elsewhere = zone_lines(None, traffic, zones=2, replicas=1, managed=False, hours=730)
     assert all(isinstance(each, NotPriced) for each in elsewhere)
@@ -214,9 +223,12 @@ def test_lines_add_up_to_what_a_plan_costs() -> None:
     for offer in offers(scenario()).values():
         for shards in (1, 3):
             lines = bill_of(offer, shards)
-            assert offer.usd(shards) == pytest.approx(sum(line.usd for line in lines))
+            assert offer.nodes_usd(shards) == pytest.approx(nodes_usd(lines))
+            assert offer.bill_usd(shards) is None  # backups, or replicas of the service
+            priced = replace(offer, not_priced=())
+            assert priced.bill_usd(shards) == pytest.approx(sum(line.usd for line in lines))
             assert all(line.source for line in lines)
-        more = offer.usd(5) - offer.usd(4)
+        more = offer.nodes_usd(5) - offer.nodes_usd(4)
         assert more == pytest.approx(2 * offer.usd_per_month)
 
 
@@ -232,11 +244,45 @@ def test_the_mean_load_is_what_crosses_zones() -> None:
         assert clients.usd == pytest.approx(rate * gb)
     [copies] = [line for line in found["r7g.large"].beside if line.what == REPLICAS]
     assert copies.quantity == pytest.approx(10_000 * (4 + 9 + 23 + 264 + 52) * 730 * 3600 / 1e9)
-    assert before_traffic(bill_of(found["r7g.large"], 1)) == pytest.approx(
+    assert nodes_usd(bill_of(found["r7g.large"], 1)) == pytest.approx(
         2 * found["r7g.large"].usd_per_month
     )
     assert [each.what for each in found["r7g.large"].not_priced] == ["backups"]
     assert [each.what for each in found["cache.r6g.large"].not_priced] == [REPLICAS]
+
+
+def test_each_cloud_has_its_own_price_between_zones() -> None:
+    """AWS on both sides, Google on the sender's and by the GiB, Azure nothing."""
+    clouds = scenario(
+        instances=["r8g.large", "n2-standard-8", "Standard_D8ps_v5"],
+        engines=["valkey"],
+    )
+    found = offers(clouds)
+    usd_per_gb = {"r8g.large": 0.02, "n2-standard-8": 0.01 / 1.024**3, "Standard_D8ps_v5": 0.0}
+    for name, rate in usd_per_gb.items():
+        lines = {line.what: line for line in found[name].beside}
+        for what in (CLIENTS, REPLICAS):
+            assert lines[what].usd == pytest.approx(rate * lines[what].quantity)
+            assert "(20" in lines[what].source or ", 20" in lines[what].source  # with its day
+    assert "free of charge" in found["Standard_D8ps_v5"].beside[0].note
+
+
+def test_serverless_is_compared_with_nodes_alone() -> None:
+    """Backups and traffic are paid of both, and not priced of both."""
+    data: dict[str, Any] = {
+        "kind": "cost",
+        "data_gb": 1,
+        "requests": [{"command": "get", "per_s": 500, "value_bytes": 300}],
+        "nodes": {"type": "cache.r7g.large"},
+    }
+    [plain] = cost(data).points
+    more = {"backups": 7, "zones": 3}
+    [whole] = cost(data | {"nodes": data["nodes"] | more}).points
+    assert plain.nodes is not None
+    assert whole.nodes is not None
+    assert whole.nodes.usd > plain.nodes.usd
+    assert whole.nodes.nodes_usd == pytest.approx(plain.nodes.nodes_usd)
+    assert whole.break_even == plain.break_even
 
 
 def test_every_way_to_pay_is_told() -> None:

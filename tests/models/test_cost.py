@@ -231,10 +231,10 @@ def _gets(per_s: float) -> dict[str, Any]:
     data_gb=st.floats(0, 20),
     per_s=st.floats(0.1, 1e5),
     least=st.floats(0, 1e5),
-    nodes_usd=st.floats(0, 1e5),
+    usd=st.floats(0, 1e5),
 )
 def test_break_even_is_where_the_bills_meet(
-    data_gb: float, per_s: float, least: float, nodes_usd: float
+    data_gb: float, per_s: float, least: float, usd: float
 ) -> None:
     scenario = CostScenario.model_validate(
         {
@@ -245,14 +245,14 @@ def test_break_even_is_where_the_bills_meet(
         }
     )
     prices = load_prices(TABLE)
-    load = break_even_load(scenario, prices, nodes_usd=nodes_usd)
+    load = break_even_load(scenario, prices, usd=usd)
     if load is None:
-        assert serverless_bill(scenario, prices, load=1e6).usd < nodes_usd
+        assert serverless_bill(scenario, prices, load=1e6).usd < usd
     elif load == 0:
-        assert serverless_bill(scenario, prices, load=0.0).usd >= nodes_usd
+        assert serverless_bill(scenario, prices, load=0.0).usd >= usd
     else:
-        assert serverless_bill(scenario, prices, load=load).usd == pytest.approx(nodes_usd)
-        assert serverless_bill(scenario, prices, load=load * 1.01).usd >= nodes_usd
+        assert serverless_bill(scenario, prices, load=load).usd == pytest.approx(usd)
+        assert serverless_bill(scenario, prices, load=load * 1.01).usd >= usd
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,7 @@ def test_bills_and_plans(checkout: Path, tmp_path: Path) -> None:
     for row in rows(tmp_path / "cost"):
         [point] = forecache.cost(bill | {"data_gb": row["data_gb"]}).points
         assert row["serverless_usd_per_month"] == point.serverless.usd
-        assert row["nodes_usd_per_month"] == (point.nodes and point.nodes.usd)
+        assert row["nodes_usd_per_month"] == (point.nodes and point.nodes.nodes_usd)
     plan: Json = {
         "kind": "plan",
         "demand": {
@@ -330,7 +330,7 @@ def test_bills_and_plans(checkout: Path, tmp_path: Path) -> None:
             "key_bytes": 16,
             "value_bytes": 100,
         },
-        "objectives": {"slo": {"p99_ms": 5.0}},
+        "objectives": {"slo": {"p99_ms": 5.0}, "failover": "by_hand"},
         "choices": {
             "instances": ["c7g.large"],
             "engines": [{"engine": "valkey", "versions": ["8.0"]}],

@@ -10,10 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from forecache.models.cost.beside import CLIENTS, BillLine, NotPriced
 from forecache.models.plan import front, race, trials
-from forecache.models.plan.answer import check_plan, plan
+from forecache.models.plan import search as search_module
+from forecache.models.plan.answer import check_plan, order_with_traffic, plan
+from forecache.models.plan.bill.lines import billed
 from forecache.models.plan.bounds import load_bound, memory_bound, memory_used
+from forecache.models.plan.chances import Chance
 from forecache.models.plan.excuses import todays_excuse
 from forecache.models.plan.offers import Offer, offers_of
 from forecache.models.plan.prospects import _months
@@ -25,7 +31,11 @@ from forecache.models.plan.serverless import serverless_of
 from forecache.models.plan.shard import (
     busiest_share,
     check_offer,
+    elects,
     left_serving,
+    losses_to_fail_over,
+    may_be_chosen,
+    next_that_fails_over,
     node_scenario,
     nodes_lost,
     room_of,
@@ -76,6 +86,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     few = Effort(draws=2, replications=1, requests=2_000)
     for module in (trials, race):
         monkeypatch.setattr(module, "FULL", few)
+    monkeypatch.setattr(trials, "MOST_DRAWS", 40)
     monkeypatch.setattr(race, "RACING", Effort(draws=1, replications=1, requests=2_000))
     monkeypatch.setattr(trials, "SATURATING_REQUESTS", 3_000)
     from forecache.models.advice import limits
@@ -148,7 +159,7 @@ def test_patterns_mean_families_and_not_those_of_a_service() -> None:
 def test_a_price_of_ones_own_is_taken() -> None:
     [own, *_] = offers(scenario(choices__usd_per_month={"c7g.large": 11.0}))
     assert (own.usd_per_month, own.payment) == (11.0, "as given")
-    assert own.usd(3) == pytest.approx(3 * (1 + own.replicas) * 11.0)
+    assert own.nodes_usd(3) == pytest.approx(3 * (1 + own.replicas) * 11.0)
 
 
 def test_threads_are_those_that_cores_and_tls_allow() -> None:
@@ -192,6 +203,50 @@ def test_without_replicas_the_others_take_over() -> None:
     assert left_serving(with_replicas, offers(with_replicas)[0], 9) == 9
     nothing = scenario(choices__replicas=[0], objectives__losing_a_node="nothing")
     assert left_serving(nothing, offers(nothing)[0], 9) == 9
+
+
+@pytest.mark.parametrize(
+    ("shards", "replicas", "what", "zones", "goes_on"),
+    [
+        (1, 1, "node", 3, False),  # nobody is left to vote
+        (2, 1, "node", 3, False),  # one of two is no majority
+        (3, 1, "node", 3, True),
+        (3, 1, "zone", 3, True),
+        (4, 1, "zone", 3, False),  # a zone has two of them
+        (5, 2, "zone", 3, True),
+        (9, 1, "zone", 2, False),  # a zone has at least half of them
+        (9, 0, "node", 3, False),  # nobody takes over
+    ],
+)
+def test_replicas_are_promoted_by_a_majority_of_all_primaries(
+    shards: int, replicas: int, what: str, zones: int, goes_on: bool
+) -> None:
+    assert elects(shards, replicas, what=what, zones=zones) is goes_on
+
+
+def test_a_plan_without_a_majority_is_only_chosen_where_failing_over_by_hand_is_allowed() -> None:
+    zone = scenario(objectives__losing_a_zone="load")
+    offer = offers(zone)[0]
+    assert [next_that_fails_over(zone, offer, n) for n in (1, 3, 4, 5)] == [3, 3, 5, 5]
+    two = scenario(objectives__losing_a_zone="load", demand__zones=2)
+    assert "no majority" in (may_be_chosen(two, offer) or "")
+    by_hand = scenario(objectives__losing_a_zone="load", objectives__failover="by_hand")
+    assert next_that_fails_over(by_hand, offer, 1) == 1
+    service = scenario(choices__instances=["cache.r7g.*"], choices__engines=["elasticache-redis"])
+    assert next_that_fails_over(service, offers(service)[0], 1) == 1
+
+
+def test_what_today_gets_over_by_itself_its_successor_has_to() -> None:
+    today = {"instance": "r7g.large", "engine": "valkey", "shards": 6, "replicas": 1}
+    assert losses_to_fail_over(scenario(today=today)) == ["node", "zone"]
+    assert losses_to_fail_over(scenario(today=today | {"shards": 4})) == ["node"]
+    assert losses_to_fail_over(scenario(today=today | {"replicas": 0})) == ["node"]
+    # Who says that nothing has to survive means it.
+    nothing = {"objectives__losing_a_node": "nothing", "objectives__losing_a_zone": "nothing"}
+    assert losses_to_fail_over(scenario(today=today, **nothing)) == []
+    assert losses_to_fail_over(scenario(**nothing)) == []
+    managed = today | {"instance": "cache.r7g.large", "engine": "elasticache-redis", "shards": 1}
+    assert losses_to_fail_over(scenario(today=managed)) == ["node", "zone"]
 
 
 # --- bounds ---------------------------------------------------------------------------------------
@@ -246,7 +301,13 @@ def test_what_can_not_fit_is_told_without_a_simulation() -> None:
     "fields",
     [
         {},
-        {"choices__replicas": [0], "objectives__losing_a_zone": "load"},
+        {
+            "choices__replicas": [0],
+            "objectives__losing_a_zone": "load",
+            "objectives__failover": "by_hand",
+        },
+        # Four shards over three zones have no majority where five and three have.
+        {"objectives__losing_a_zone": "load", "demand__operations": {"get": 350_000}},
         {"demand__keys": 150_000_000, "choices__io_threads": [1, 2]},
     ],
 )
@@ -291,7 +352,8 @@ def settled(
         bottleneck="none",
         model_error=0.05,
     )
-    trial = Trial(shards, 1, load * 1e5, 1e5, probability, {}, prediction, None)
+    chance = Chance(probability, probability - 0.01, probability + 0.01, 20)
+    trial = Trial(shards, 1, load * 1e5, 1e5, chance, {}, prediction, None, misses=False)
     return Entry(offer, race.SETTLED, shards, (1,), "", trials=(trial,))
 
 
@@ -317,6 +379,118 @@ def test_plans_of_equal_cost_are_ranked_by_what_is_known_of_them() -> None:
     dear = settled("9.1", 1.0, 0.1, shards=3)
     assert ranked([dear, first]) == [first, dear]
     assert not tied(first, dear)
+
+
+def priced(entry: Entry, *, node_usd: float, traffic_usd: float | None) -> Entry:
+    """The entry at other prices; None: traffic has none."""
+    line = BillLine(CLIENTS, 1.0, "GB", traffic_usd or 0.0)
+    missing = NotPriced(CLIENTS, 1.0, "GB", "no price between zones is known there")
+    beside, not_priced = ((), (missing,)) if traffic_usd is None else ((line,), ())
+    offer = replace(entry.offer, usd_per_month=node_usd, beside=beside, not_priced=not_priced)
+    return replace(entry, offer=offer)
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 100), st.none() | st.floats(0, 1e4)), min_size=2, max_size=6)
+)
+@settings(max_examples=40, deadline=None)
+def test_a_sum_with_an_unpriced_part_beats_none_that_has_it(
+    prices: list[tuple[float, float | None]],
+) -> None:
+    """Plans are ranked by what all have a price of."""
+    one = settled("9.1", 0.95, 0.5)
+    entries = [priced(one, node_usd=usd, traffic_usd=traffic) for usd, traffic in prices]
+    costs = [round(100 * entry.usd_per_month) for entry in ranked(entries)]
+    assert costs == sorted(costs)
+    for entry, (usd, traffic) in zip(entries, prices, strict=True):
+        assert entry.usd_per_month == pytest.approx(2 * 2 * usd)
+        expected = None if traffic is None else pytest.approx(4 * usd + traffic)
+        assert entry.bill_usd == expected
+
+
+def told_plan(usd: float, bill_usd: float | None) -> Any:
+    return SimpleNamespace(
+        usd_per_month=usd, bill_usd_per_month=bill_usd, bill=[], meets=True, is_open=False
+    )
+
+
+def test_it_is_said_where_traffic_would_change_the_order() -> None:
+    """r8g.large, Azure and Google with what 100,000 GET/s cost between zones on each."""
+    clouds = [told_plan(172, 2_485), told_plan(450, 450), told_plan(567, 1_644)]
+    said = order_with_traffic(clouds, None, [])
+    assert said == (
+        "Traffic between zones would change the order, a month with it: plan 2 $450, plan 3 "
+        "$1,644, plan 1 $2,485"
+    )
+    assert order_with_traffic([told_plan(1, 5), told_plan(2, 6)], None, []) == ""
+    assert "today's $8, plan 1 $9" in order_with_traffic([told_plan(5, 9)], told_plan(7, 8), [])
+    unknown = order_with_traffic([told_plan(1, None), told_plan(2, 6)], None, [])
+    assert unknown == (
+        "Traffic between zones of plan 1 has no known price, and is no part of the ranking"
+    )
+    assert order_with_traffic([told_plan(1, None), told_plan(2, None)], None, []) == ""
+    # An offer that is no plan may come first with it.
+    other = priced(settled("9.1", 0.95, 0.5), node_usd=3.0, traffic_usd=0.0)
+    assert "2 shards of c7g.large with valkey 9.1 $12" in order_with_traffic(
+        [told_plan(5, 90)], None, [other]
+    )
+
+
+@pytest.mark.usefixtures("brief")
+def test_the_search_settles_what_would_be_cheapest_with_traffic(
+    here: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_module, "RANKED", 1)
+    asked = scenario(
+        choices__instances=["c7g.large", "r7g.large", "m7g.large", "Standard_D8ps_v5"],
+        choices__engines=[{"engine": "valkey", "versions": ["9.1"]}],
+    )
+    found = search(asked, [billed(asked, o) for o in offers(asked)], seed=1, executor=here)
+    [first] = found.plans
+    assert first.offer.name == "c7g.large"
+    bills = {e.offer.name: (e.bill_usd, e.stage) for e in found.entries}
+    cheapest = min(bills, key=lambda name: bills[name][0] or math.inf)
+    assert cheapest == "Standard_D8ps_v5"  # whose traffic costs nothing
+    assert bills[cheapest][1] == race.SETTLED
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.parametrize(("dearer", "stays"), [(0.95, True), (1.08, True), (1.2, False)])
+def test_today_stays_unless_another_costs_less_by_a_tenth(
+    here: Executor, dearer: float, stays: bool
+) -> None:
+    only = changed(choices__instances=["c7g.xlarge"], choices__engines=["valkey"])
+    best = plan(only, executor=here).plans[0]
+    today = {
+        "instance": "c7g.xlarge",
+        "engine": "valkey",
+        "shards": best.setting.shards,
+        "replicas": 1,
+        "io_threads": best.setting.io_threads,
+        "usd_per_month": dearer * best.usd_per_node_month,
+    }
+    answer = plan(only | {"today": today}, executor=here)
+    assert answer.keeps_today is stays
+    assert answer.recommended is (answer.today if stays else answer.plans[0])
+
+
+@pytest.mark.usefixtures("brief")
+def test_today_does_not_stay_where_it_cannot_fail_over(here: Executor) -> None:
+    today = {"instance": "c7g.4xlarge", "engine": "valkey", "shards": 2, "replicas": 1}
+    today |= {"io_threads": 8, "usd_per_month": 1.0}
+    asked = changed(choices__instances=["c7g.xlarge"], today=today)
+    answer = plan(asked, executor=here)
+    assert not answer.keeps_today
+    [why] = [excuse.why for excuse in answer.excuses if excuse.kind == "today"]
+    assert "no majority" in why
+    node = answer.today.failures[0] if answer.today else None
+    assert node is not None
+    assert (node.holds, node.by_itself) == (False, False)
+    asked["objectives"] = asked["objectives"] | {"failover": "by_hand"}
+    allowed = plan(asked, executor=here)
+    assert allowed.keeps_today
+    assert allowed.today is not None
+    assert allowed.today.failures[0].holds
 
 
 @pytest.mark.usefixtures("brief")
@@ -360,7 +534,12 @@ def test_nothing_that_holds_is_an_answer_too(here: Executor) -> None:
 @pytest.mark.usefixtures("brief")
 def test_a_node_that_is_lost_leaves_its_load_to_the_others(here: Executor) -> None:
     answer = plan(
-        changed(choices__replicas=[0], demand__zones=2, demand__operations={"get": 600_000}),
+        changed(
+            choices__replicas=[0],
+            demand__zones=2,
+            demand__operations={"get": 600_000},
+            objectives__failover="by_hand",
+        ),
         executor=here,
     )
     best = answer.plans[0]
@@ -376,10 +555,11 @@ def test_a_node_that_is_lost_leaves_its_load_to_the_others(here: Executor) -> No
 @pytest.mark.usefixtures("brief")
 def test_an_answer_that_contradicts_itself_is_refused(here: Executor) -> None:
     answer = plan(changed(choices__instances=["c7g.xlarge"]), executor=here)
-    wrong = replace(answer.plans[0], usd_per_month=1.0)
-    with pytest.raises(RuntimeError, match="cost"):
-        check_plan(replace(answer, plans=[wrong]))
-    assert "it is the best plan" in todays_excuse(answer.plans[0], answer.plans[0]).why
+    for wrong in ({"usd_per_month": 1.0}, {"bill_usd_per_month": 1.0}):
+        with pytest.raises(RuntimeError, match="cost"):
+            check_plan(replace(answer, plans=[replace(answer.plans[0], **wrong)]))
+    same = todays_excuse(answer.plans[0], answer.plans[0], keeps=True)
+    assert "it is the first plan" in same.why
 
 
 # --- growth, front, serverless --------------------------------------------------------------------
@@ -394,11 +574,14 @@ def test_growth_reaches_a_limit_when_compound_interest_says_so() -> None:
 
 @pytest.mark.usefixtures("brief")
 def test_nothing_on_the_front_is_beaten(here: Executor) -> None:
-    asked = scenario()
+    asked = scenario(objectives__losing_a_zone="load", demand__operations={"get": 350_000})
     found = search(asked, offers(asked), seed=1, executor=here)
     points = front.front_of(asked, found.entries)
     ahead = [point for point in points if point.on_front]
     assert ahead
+    # Four shards have no majority after a lost zone of three.
+    assert {3, 5} <= {point.setting.shards for point in points}
+    assert 4 not in {point.setting.shards for point in points}
     for point in ahead:
         assert not any(
             other.usd_per_month <= point.usd_per_month and other.headroom > point.headroom + 1e-9
@@ -422,11 +605,24 @@ def test_the_busiest_slot_stays_whole_on_one_shard() -> None:
     assert busiest_share(demand, 1) == 1.0
 
 
-def test_what_is_missed_by_a_hair_is_not_told_as_met() -> None:
+def missed_with(*, value: float, low: float, high: float, cause: str = "") -> str:
     prediction: Any = SimpleNamespace(
         overloaded=False,
         mean=lambda _: 0.5,
         case=SimpleNamespace(scenario=SimpleNamespace(slo=Slo(p99_ms=1.0, probability=0.9))),
     )
-    assert missed(0.9 - 1e-12, prediction) == "p99 0.5 ms of 1: met with 89.99%, 90% asked"
-    assert missed(0.85, prediction) == "p99 0.5 ms of 1: met with 85%, 90% asked"
+    return missed(Chance(value, low, high, 160, cause), prediction)
+
+
+def test_what_is_missed_by_a_hair_is_not_told_as_met() -> None:
+    just = missed_with(value=0.9 - 1e-12, low=0.8, high=0.9 - 1e-12)
+    assert just == "p99 0.5 ms of 1: met with 89.99%, 90% asked"
+    assert missed_with(value=0.85, low=0.8, high=0.89, cause="x is low") == (
+        "p99 0.5 ms of 1: met with 85%, 90% asked (x is low)"
+    )
+
+
+def test_what_draws_can_not_tell_is_told_as_such() -> None:
+    assert missed_with(value=0.92, low=0.874, high=0.951) == (
+        "p99 0.5 ms of 1: met with 87.4 to 95.1%, which 160 draws cannot tell from the 90% asked"
+    )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from forecache.models.cost.beside import CLIENTS, NODES, BillLine, NotPriced
 from forecache.models.plan.bill.today import KnownField
 from forecache.models.plan.results import (
     AfterLoss,
@@ -57,6 +58,9 @@ def state(months: float, **fields: Any) -> ShardState:
         p99_ms=Estimate(0.45, 0.2, 1.1),
         p999_ms=Estimate(0.9, 0.4, 2.0),
         probability=0.97,
+        probability_low=0.965,
+        probability_high=0.975,
+        draws=20,
     )
     return replace(found, **fields)
 
@@ -66,7 +70,7 @@ def ranked(shards: int, usd: float, **fields: Any) -> RankedPlan:
     later = state(18.0, rate_rps=150_000.0, cpu_headroom=0.62, memory_needed_bytes=27.0 * GIB)
     loss = AfterLoss(
         "zone", 2 * shards // 3, shards, 150_000.0, 0.62, 0.1, later.p99_ms, 0.97, 0.0, True,
-        "replicas take over by vote of the other primaries",
+        "replicas take over by vote of the other primaries", True,
     )  # fmt: skip
     found = RankedPlan(
         setting=setting,
@@ -82,8 +86,19 @@ def ranked(shards: int, usd: float, **fields: Any) -> RankedPlan:
         milestones=[Milestone("memory headroom of 15%", 19.2), Milestone("capacity", None)],
         failures=[loss],
         warnings=["the CPU work of `x` was not measured"],
+        bill_usd_per_month=usd,
+        bill=[BillLine(NODES, setting.nodes, "node-months", usd)],
     )
     return replace(found, **fields)
+
+
+def with_traffic(plan: RankedPlan, usd: float | None) -> RankedPlan:
+    """The plan with traffic between zones, of which the price may not be known."""
+    if usd is None:
+        missing = [NotPriced(CLIENTS, 5_000.0, "GB", "no price between zones is known there")]
+        return replace(plan, bill_usd_per_month=None, not_priced=missing)
+    bill = [*plan.bill, BillLine(CLIENTS, 5_000.0, "GB", usd)]
+    return replace(plan, bill_usd_per_month=plan.usd_per_month + usd, bill=bill)
 
 
 def answer(**fields: Any) -> PlanAnswer:
@@ -104,6 +119,8 @@ def answer(**fields: Any) -> PlanAnswer:
         horizon_rps=2_400_000.0,
         data_growth=1.5,
         plans=plans,
+        keeps_today=False,
+        with_traffic="",
         excuses=[Excuse("shards", "15 shards", "p99 2.31 ms of 2", 9_000.0, 15, certain=True)],
         front=points,
         today=ranked(40, 30_000.0, meets=False),
@@ -187,6 +204,64 @@ def test_words() -> None:
 def test_json_has_no_infinity() -> None:
     found = answer().to_dict()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_what_runs_today_stays_where_it_is_to() -> None:
+    today = ranked(18, 10_900.0)
+    found = answer(today=today, keeps_today=True)
+    assert cost_phrase(found) == "$10,900 a month for 36 nodes; the cheapest change costs 8.2% less"
+    text = printed(found)
+    assert "Keep today’s 18 shards of r7g.2xlarge" in text
+    assert "Why not, against plan 1" in text
+    assert max(map(len, text.splitlines())) <= 80
+    html = render_html(found)
+    chosen = html[html.index('class="chosen"') :]
+    assert chosen[: chosen.index("</tr>")].count("<td") > 5
+    assert "10,900" in chosen[: chosen.index("</tr>")]
+    # Of what stays are the facts and the bill.
+    assert "$303 a node" in text
+    alone = answer(plans=[], front=[], today=today, keeps_today=True)
+    assert cost_phrase(alone) == "$10,900 a month for 36 nodes"
+    assert "Why nothing else does" in printed(alone)
+
+
+def test_traffic_stands_apart_and_is_a_column_where_plans_differ() -> None:
+    plans = [
+        with_traffic(ranked(16, 10_007.0), 2_312.6),
+        with_traffic(ranked(31, 21_000.5), None),
+    ]
+    change = "Traffic between zones would change the order, a month with it: plan 2 $1"
+    found = answer(plans=plans, today=None, with_traffic=change)
+    text = printed(found, width=120)
+    assert "$10,007 a month for 32 nodes" in text
+    assert "$2,313 for traffic between zones" in text
+    assert f"{change}." in text
+    assert change in render_html(found)
+    [header] = [line for line in text.splitlines() if "$/month  traffic" in line]
+    rows = [line for line in text.splitlines() if "r7g.2xlarge  elasticache" in line]
+    at = header.index("traffic")
+    assert [row[at : at + 7].strip() for row in rows] == ["2,313", "–"]
+    alike = [with_traffic(ranked(n, 9.0), 5.0) for n in (3, 4)]
+    assert "traffic: between zones" not in printed(answer(plans=alike, today=None), width=120)
+
+
+def test_a_loss_that_nobody_gets_over_by_itself_does_not_hold() -> None:
+    [loss] = ranked(2, 1.0).failures
+    stranded = replace(loss, what="node", nodes_lost=1, by_itself=False, holds=False)
+    assert failure_phrase(stranded).endswith("0.45 ms: does not hold by itself.")
+    allowed = replace(stranded, holds=True)
+    assert failure_phrase(allowed).endswith("0.45 ms: holds (97%) once that is done.")
+    missed = replace(loss, holds=False)
+    assert failure_phrase(missed).endswith("0.45 ms: does not hold (97%).")
+
+
+def test_what_draws_can_not_tell_is_marked() -> None:
+    wide = state(0.0, probability=0.93, probability_low=0.88, probability_high=0.96, draws=160)
+    open_ = ranked(40, 30_000.0, meets=False, is_open=True, horizon=wide)
+    text = printed(answer(today=open_, keeps_today=True), width=120)
+    assert "met with 93% (88% to 96% by 160 draws)" in text
+    assert "93%?" in text
+    assert "?: the draws can't tell if that is enough" in text
 
 
 EFFECT = CompressionEffect(

@@ -25,14 +25,14 @@ from ...step_times.wire import IP_TCP_HEADER_BYTES
 from ..offers import Offer
 from ..schema import PlanScenario
 from ..shard import node_scenario, room_of
-from .price import price_table, zone_prices
+from .price import price_table, zone_price
 
 
 def billed(plan: PlanScenario, offer: Offer) -> Offer:
     """An offer with what it costs beside the price of its nodes."""
     beside: list[BillLine | NotPriced | None] = [
         *zone_lines(
-            zone_prices(plan.choices, offer.name),
+            zone_price(plan.choices, offer.name),
             _traffic(plan, offer),
             zones=plan.demand.zones,
             replicas=offer.replicas,

@@ -11,6 +11,7 @@ from forecache.sim.errors import InputError
 
 from ...advice.server_price import server_price
 from ...prediction.system import System
+from ...prices.rates import ZonePrice, provider_zone_price
 from ...prices.table import HOURS_A_MONTH, PriceTable, load_prices, served_engine
 from ...prices.terms import PAYMENTS, Payment, node_usd_per_month
 from ..results import TermPrice
@@ -71,16 +72,17 @@ def term_prices(choices: Choices, name: str, system: System) -> list[TermPrice]:
     return found
 
 
-def zone_prices(choices: Choices, name: str) -> PriceTable | None:
-    """The table that has the price of traffic between the zones of a node; None without one."""
+def zone_price(choices: Choices, name: str) -> ZonePrice | None:
+    """What a byte between the zones of a node's region costs; None where it is not known."""
     table = price_table(choices)
     if name.startswith(MANAGED):
-        return table
-    for instance in list_instances():
-        if instance.name == name:
-            known = instance.provider == "aws" and instance.region == table.region
-            return table if known else None
-    return None
+        return table.zone_price(managed=True)
+    instance = next((each for each in list_instances() if each.name == name), None)
+    if instance is None or instance.provider is None:
+        return None
+    if instance.provider == "aws":
+        return table.zone_price(managed=False) if instance.region == table.region else None
+    return provider_zone_price(instance.provider)
 
 
 def _told(paid: NodeUsd) -> tuple[float, str]:

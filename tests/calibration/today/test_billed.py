@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from forecache.calibration.today.compared import compared
 from forecache.calibration.today.export import columns_of, export_lines_in, is_export, plain
 from forecache.calibration.today.load import todays_metrics
 from forecache.calibration.today.metrics import is_metrics, metrics_of
+from forecache.models.cost.beside import CLIENTS, REPLICAS, BillLine, NotPriced
 from forecache.models.plan.results import TodayAnswer
 from forecache.sim.errors import InputError
 
@@ -449,3 +451,17 @@ def test_what_is_compared_are_the_parts_of_both() -> None:
     assert lines["nodes"].today_usd == pytest.approx(4 * 730 * 0.411)
     assert lines["extended support"].plan_usd == 0
     assert compared(None, Answered()) == []  # type: ignore[arg-type]
+
+
+def test_the_sum_of_some_lines_is_not_compared_with_that_of_all() -> None:
+    """Clients' traffic has a price, what the service's nodes send each other has none."""
+    found = todays_bill([EXPORT])
+    clients = BillLine(CLIENTS, 40_573.0, "GB", 405.73)
+    copies = NotPriced(REPLICAS, 7_546.0, "GB", "no price was found")
+    plan = SimpleNamespace(bill=[clients], not_priced=[copies])
+    answer: Any = SimpleNamespace(plans=[plan])
+    lines = {each.what: each for each in compared(found.cache, answer)}
+    assert lines["traffic between zones"].plan_usd is None
+    plan.not_priced = []
+    lines = {each.what: each for each in compared(found.cache, answer)}
+    assert lines["traffic between zones"].plan_usd == pytest.approx(405.73)
