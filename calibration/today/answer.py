@@ -287,7 +287,7 @@ def _scenario(
         "objectives": {
             "slo": {"p99_ms": P99_MS, "probability": 0.9},
             "losing_a_node": _survives(found.today),
-            "failover": _failover(found.today, instance),
+            "failover": todays_failover(found.today, instance),
         },
         "choices": choices,
         **given,
@@ -350,7 +350,7 @@ def _survives(today: Mapping[str, Any]) -> str:
     return "load" if today.get("shards", 1) > 1 else "nothing"
 
 
-def _failover(today: Mapping[str, Any], instance: str | None) -> str:
+def todays_failover(today: Mapping[str, Any], instance: str | None) -> str:
     """Who sees to it today that service goes on when a node is lost."""
     managed = str(instance).startswith(MANAGED)
     shards, replicas = today.get("shards", 1), today.get("replicas", 0)

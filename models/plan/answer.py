@@ -175,7 +175,7 @@ def _answer(
         data_tiering=data_tiering_of(scenario, offers),
         not_offered=[NotOffered(each.what, each.why) for each in refused],
         search=_counts(offers, found.entries, full=full),
-        warnings=[*_warnings(plans), *_paid_differently(scenario, offers)],
+        warnings=[*_warnings(plans), *paid_differently(scenario, offers)],
         provenance=provenance(seed=seed),
     )
 
@@ -235,8 +235,8 @@ def order_with_traffic(
     return sentence[:1].upper() + sentence[1:]
 
 
-def _paid_differently(scenario: PlanScenario, offers: Sequence[Offer]) -> list[str]:
-    """That some offers are ranked by a dearer way to pay since no price of the cheaper is known."""
+def paid_differently(scenario: PlanScenario, offers: Sequence[Offer]) -> list[str]:
+    """That offers are ranked by different ways to pay, such as where one has no reserved price."""
     asked = {payment.replace("_", " ") for payment in scenario.choices.payments}
     ways = {offer.payment for offer in offers} & asked
     if len(ways) < 2:
@@ -244,8 +244,8 @@ def _paid_differently(scenario: PlanScenario, offers: Sequence[Offer]) -> list[s
     names = {way: sorted({o.name for o in offers if o.payment == way}) for way in sorted(ways)}
     told = "; ".join(f"{way}: {names_shown(some)}" for way, some in names.items())
     return [
-        "not all are ranked by the same way to pay, since no other price of them is known or "
-        f"cheaper ({told})"
+        f"offers are paid in different ways ({told}): no other price of them is known, or it is "
+        "dearer"
     ]
 
 

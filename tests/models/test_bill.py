@@ -22,6 +22,7 @@ from forecache.models.cost.beside import (
     support_line,
     zone_lines,
 )
+from forecache.models.plan.answer import paid_differently
 from forecache.models.plan.bill.data_tiering import data_tiering_of
 from forecache.models.plan.bill.lines import bill_of, billed
 from forecache.models.plan.bill.price import term_prices
@@ -302,6 +303,19 @@ def test_every_way_to_pay_is_told() -> None:
     assert told["reserved 3 years"] == pytest.approx(2434 / 36)
     assert found["r7g.large"].usd_per_month == pytest.approx(own["spot"])
     assert "less the scenario's 0.6" in found["r7g.large"].price_note
+
+
+def test_it_is_said_where_offers_are_paid_in_different_ways() -> None:
+    """Of r6g a reserved price is known, of r7g none."""
+    two = scenario(
+        instances=["cache.r6g.large", "cache.r7g.large"],
+        engines=["elasticache-redis"],
+        payments=["on_demand", "reserved_1_year"],
+    )
+    [said] = paid_differently(two, list(offers(two).values()))
+    assert "(on demand: cache.r7g.large; reserved 1 year: cache.r6g.large)" in said
+    alike = scenario(instances=["cache.r6g.large"], engines=["elasticache-redis"])
+    assert paid_differently(alike, list(offers(alike).values())) == []
 
 
 def test_another_region_needs_its_prices_or_a_factor() -> None:

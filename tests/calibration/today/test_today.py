@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forecache.calibration.today.answer import todays_failover
 from forecache.calibration.today.commands import placed
 from forecache.calibration.today.demand import read_today
 from forecache.calibration.today.look import look_of
@@ -240,6 +241,22 @@ def test_statistics_of_slots(tmp_path: Path) -> None:
     assert nodes_of([file])[0].slots == {12: 600.0, 13: 300.0}
     # GETs and SETs took 1,000 us since the start.
     assert read_today([file]).demand["hot_slot"] == 0.6
+
+
+@pytest.mark.parametrize(
+    ("shards", "replicas", "instance", "failover"),
+    [
+        (3, 1, "r7g.large", "automatic"),
+        (2, 1, "r7g.large", "by_hand"),  # what runs today can't either
+        (6, 0, "r7g.large", "by_hand"),
+        (1, 1, "cache.r7g.large", "automatic"),
+        (1, 0, "cache.r7g.large", "by_hand"),
+    ],
+)
+def test_a_plan_has_to_fail_over_by_itself_if_todays_nodes_do(
+    shards: int, replicas: int, instance: str, failover: str
+) -> None:
+    assert todays_failover({"shards": shards, "replicas": replicas}, instance) == failover
 
 
 def test_commands_find_their_place() -> None:
