@@ -65,6 +65,7 @@ def random_plan(number: int, *, seed: int = 1) -> dict[str, Any]:
             "keys": draws.count(1_000_000, 100_000_000),
             "value_bytes": draws.count(50, 2_000),
             "clients_per_node": draws.count(50, 500),
+            "zones": 1,
         },
         "objectives": {
             "slo": {

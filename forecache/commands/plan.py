@@ -109,10 +109,12 @@ def plan(
     """Find which machines, how many shards and which engine meet a demand, the cheapest first.
 
     FILE is a scenario of `kind: plan`: the demand with its growth, the objectives, and what may be
-    chosen. Each plan has its cost a month, headroom now and at the horizon, p99 at the peak, the
-    probability that it meets the objectives, which limit growth reaches first, and what is left
-    when a node or a zone fails. Then comes why each obvious alternative was turned down, and cost
-    against headroom. If nothing meets the objectives, the answer says why, and the exit code is 3.
+    chosen. Each plan has the cost of its nodes a month, traffic between zones apart, headroom now
+    and at the horizon, p99 at the peak, the probability that it meets the objectives, which limit
+    growth reaches first, and what is left when a node or a zone fails. What runs today stays unless
+    it misses the objectives or a plan costs less by a tenth. Then comes why each obvious
+    alternative was turned down, and the cost of nodes against headroom. If nothing meets the
+    objectives, the answer says why, and the exit code is 3.
 
     With --from-info the other files are of today's nodes, and the scenario may leave out `demand`
     or be left out. Then the answer also says how each number is known, what could not be known,
@@ -124,7 +126,7 @@ def plan(
     earlier --ceiling is removed, and the exit code is 8.
 
     With --from-bill they are of a bill, and of metrics; with both options, files that end in .csv
-    or .csv.gz are. The answer has today's bill by cache and line beside that of the best plan, and
+    or .csv.gz are. The answer has today's bill by cache and line beside that of the first plan, and
     every line of the export that could not be placed, with its amount.
     """
     scenario, infos, bills = _sorted(files, from_info=from_info, from_bill=from_bill)

@@ -79,6 +79,8 @@ def plan(
 ) -> "PlanAnswer | TodayAnswer":
     """Find which machines, how many shards and which engine meet a demand, the cheapest first.
 
+    What runs today stays unless it misses the objectives or a plan costs less by a tenth.
+
     Parameters
     ----------
     scenario
@@ -115,12 +117,15 @@ def plan(
     Returns
     -------
     PlanAnswer
-        `plans`, the cheapest first: each has a `setting`, `usd_per_month`, the state of a node
-        `now` and at the `horizon` (load, headroom, memory, latencies with intervals, `probability`
-        that the objective is met), `milestones` of growth and `failures`. `excuses` say why
-        alternatives to the first plan were turned down, `front` has cost against headroom, `today`
-        what runs now, `serverless` the bills of serverless caches; `not_offered`, `search`,
-        `warnings`, `provenance`; `compression` what values that clients compress change. With
+        `plans`, the cheapest first: each has a `setting`, what its nodes cost (`usd_per_month`) and
+        everything (`bill_usd_per_month`), the state of a node `now` and at the `horizon` (load,
+        headroom, memory, latencies with intervals, `probability` that the objective is met with
+        what draws leave open of it), `milestones` of growth and `failures`. `today` is what runs
+        now, `keeps_today` whether it stays, `recommended` what to run; `with_traffic` says how the
+        order would change with what is paid besides nodes. `excuses` say why alternatives to the
+        first plan were turned down, `front` has the cost of nodes against headroom, `serverless`
+        the bills of serverless caches, `compression` what values that clients compress change;
+        `not_offered`, `search`, `warnings`, `provenance`. With
         `from_info` also that, `demand`, `today`, how each field is `known`, what is `unknown` or
         `not_used`, `latencies`, and the `ceiling` where the host is known; with `from_bill` that
         too: caches with their lines, lines that have no place, and both bills `compared`. Without
