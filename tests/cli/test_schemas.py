@@ -47,7 +47,7 @@ workload: {arrival: open_loop, rate_rps: {sweep: [50_000, 2_000_000]}, keys: 100
 PLAN = """\
 kind: plan
 demand: {operations: {get: 1000}, keys: 1000, value_bytes: 64, growth_per_year: 0.5}
-objectives: {slo: {p99_ms: 5.0}}
+objectives: {slo: {p99_ms: 5.0}, failover: by_hand}
 choices:
   instances: [c7g.large]
   engines: [{engine: valkey, versions: ["9.1"]}]
