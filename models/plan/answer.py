@@ -175,7 +175,10 @@ def _answer(
         data_tiering=data_tiering_of(scenario, offers),
         not_offered=[NotOffered(each.what, each.why) for each in refused],
         search=_counts(offers, found.entries, full=full),
-        warnings=[*_warnings(plans), *paid_differently(scenario, offers)],
+        warnings=[
+            *_warnings([runs_now, *plans] if keeps and runs_now is not None else plans),
+            *paid_differently(scenario, offers),
+        ],
         provenance=provenance(seed=seed),
     )
 
@@ -302,5 +305,5 @@ def _counts(offers: Sequence[Offer], entries: Sequence[Entry], *, full: bool) ->
 
 
 def _warnings(plans: Sequence[RankedPlan]) -> list[str]:
-    """Those of the best plan first, each once."""
+    """Those of what to run first, each once."""
     return list(dict.fromkeys(warning for each in plans for warning in each.warnings))
