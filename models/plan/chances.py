@@ -1,9 +1,9 @@
 """How probable it is that an objective is met, and how well the draws know it.
 
 A probability that is a mean over draws has their error: of twenty draws in which nothing is missed,
-one in ten may be missed all the same. So a decision is only made by what the draws can tell: their
-interval has to lie on one side of the probability that is asked for. While it doesn't, more draws
-are made, up to `MOST_DRAWS`; what is open then is told as such.
+one in ten may be missed all the same. While the interval of such a mean holds the probability that
+is asked for, more draws are made, up to `MOST_DRAWS`. What they still can't tell apart differs by a
+few points; it is decided by the mean, and told as open.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from ..prediction.uncertainty import Z95, title_of
 
 MOST_DRAWS = 160
 """Draws after which a decision may stay open: then 90% is known to 5 points, 95% to 4."""
+
+_SURE = 0.99
+"""A probability from which nobody asks what makes draws miss."""
 
 _LEAST_RUNS = 4
 """Runs whose spread says something about those that were not made."""
@@ -53,16 +56,12 @@ class Chance:
     draws: int
     cause: str = ""
 
-    def meets(self, asked: float) -> bool:
-        """Whether the draws tell that it is at least `asked`."""
-        return self.low >= asked
-
     def misses(self, asked: float) -> bool:
-        """Whether they tell that it is less."""
+        """Whether the draws tell that it is less than `asked`."""
         return self.high < asked
 
     def is_open(self, asked: float) -> bool:
-        """Whether they tell neither."""
+        """Whether they can't tell it from `asked`."""
         return self.low < asked <= self.high
 
 
@@ -91,7 +90,7 @@ def chance_of(
         more = range(len(runs), min(most_draws, 2 * len(runs)))
         runs += drawn_runs(prediction, more, seed=seed)
         found = _chance(prediction, runs, capacity_rps)
-    if found.low >= asked:
+    if found.value >= _SURE:
         return found
     return replace(found, cause=_cause(prediction, runs, capacity_rps, seed))
 

@@ -53,7 +53,8 @@ def todays_excuse(first: RankedPlan, today: RankedPlan, *, keeps: bool) -> Excus
         f"{setting.engine} {setting.engine_version}"
     )
     more = today.usd_per_month - first.usd_per_month
-    holds = f"draws can't tell if it holds ({today.why})" if today.is_open else "it holds"
+    open_ = f"draws can't tell if it holds ({today.why})" if today.why else "it just holds"
+    holds = open_ if today.is_open else "it holds"
     if not today.meets and not today.is_open:
         why = today.why
     elif setting == first.setting:

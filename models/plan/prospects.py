@@ -118,7 +118,8 @@ def _prospects(
         payment=offer.payment,
         price_note=offer.price_note,
         meets=trial.holds and not misses,
-        is_open=not (trial.holds or misses),
+        is_open=trial.is_open and not misses,
+        missed_where=known.cause,
         why=why,
         now=states[0],
         horizon=states[1],
@@ -205,7 +206,7 @@ def _after_loss(trials: Trials, trial: Trial, horizon: ShardState, what: str) ->
     if replaced:
         # A replica takes the place of each lost primary, with the same data and load.
         gone = 1 if what == "node" else math.ceil(shards * (1 + offer.replicas) / zones)
-        met = horizon.probability_low >= plan.objectives.slo.probability
+        met = horizon.probability >= plan.objectives.slo.probability
         holds = goes_on and met and horizon.memory_headroom >= 0.0
         return AfterLoss(
             what, gone, shards, horizon.rate_rps, horizon.cpu_headroom, horizon.memory_headroom,
@@ -242,7 +243,7 @@ def _taken_over(trials: Trials, trial: Trial, what: str, lost: int, left: int) -
         prediction, chance = trials.chance(threads, serving=left, effort=FULL)
         p99 = prediction.estimate("p99_ms")
     used = memory_used(plan, offer, left, months=plan.demand.horizon_months)
-    met = chance is not None and chance.meets(plan.objectives.slo.probability)
+    met = chance is not None and chance.value >= plan.objectives.slo.probability
     return AfterLoss(
         what=what,
         nodes_lost=lost,

@@ -95,8 +95,8 @@ class AfterLoss(Result):
     data_lost: float
     """Share of the data."""
     holds: bool
-    """Whether the objective is known to be met with the probability asked for, the data fit, and it
-    goes on by itself, or failing over by hand was allowed."""
+    """Whether the objective is met with the probability asked for, the data fit, and it goes on by
+    itself, or failing over by hand was allowed."""
     note: str
     by_itself: bool
     """Whether it goes on without a person."""
@@ -123,9 +123,9 @@ class RankedPlan(Result):
     payment: str
     price_note: str
     meets: bool
-    """Whether it is known to meet all objectives up to the horizon."""
+    """Whether it meets all objectives up to the horizon."""
     why: str
-    """What its number of shards is needed for, or which objective it isn't known to meet."""
+    """What its number of shards is needed for, or which objective it misses."""
     now: ShardState
     horizon: ShardState
     bottleneck: str
@@ -143,7 +143,10 @@ class RankedPlan(Result):
     terms: list[TermPrice] = field(default_factory=list)
     """What a node costs in each way in which it may be paid."""
     is_open: bool = False
-    """Whether the draws can't tell if it meets the objective with the probability asked for."""
+    """Whether the draws can't tell the probability to meet the objective from what is asked, so
+    that their mean decides."""
+    missed_where: str = ""
+    """The uncertain number that makes draws miss the objective; empty if none stands out."""
     tied: bool = False
     """Whether it costs as much as the plan before it, and what is uncertain of both leaves open
     which is better: the simpler one comes first."""
@@ -397,8 +400,8 @@ class PlanAnswer(Displayed):
     plans: list[RankedPlan]
     """Those whose nodes cost least first; empty where none meets the objectives."""
     keeps_today: bool
-    """Whether what runs today is to stay: it isn't known to miss the objectives, and no plan costs
-    less by a tenth."""
+    """Whether what runs today is to stay: draws don't tell that it misses the objectives, and no
+    plan costs less by a tenth."""
     with_traffic: str
     """How the order would change with what is paid besides nodes; empty if it wouldn't."""
     excuses: list[Excuse]

@@ -1,7 +1,7 @@
 """Whether a number of shards of an offer holds, by simulation of one shard's primary.
 
 A shard holds if its load leaves the headroom asked for below what it serves in saturation, and if
-the objective is known to be met with the probability asked for (`chances.py`). Where the loss of
+the objective is met with the probability asked for (`chances.py`). Where the loss of
 nodes without replicas is to be survived, the objective has to be met by those that are left.
 """
 
@@ -70,9 +70,11 @@ class Trial:
     prediction
         The whole of it; None where none was made, or few draws.
     why_not
-        Why it isn't known to hold; None if it is.
+        Why it doesn't hold; None if it does.
     misses
-        Whether it is known not to: draws may tell neither.
+        Whether the draws tell so: where they can't, their mean decides.
+    is_open
+        Whether they can't tell the probability from what is asked.
     """
 
     shards: int
@@ -84,10 +86,11 @@ class Trial:
     prediction: Prediction | None
     why_not: str | None
     misses: bool
+    is_open: bool = False
 
     @property
     def holds(self) -> bool:
-        """Whether it is known to."""
+        """Whether it does."""
         return self.why_not is None
 
     @property
@@ -197,14 +200,15 @@ class Trials:
             )
         prediction, chance = self.chance(threads, serving=left, effort=effort)
         latencies = {name: prediction.mean(name) for name in LATENCIES}
-        why = None if chance.meets(asked.slo.probability) else missed(chance, prediction)
-        kept = prediction if effort == FULL else None
-        misses = chance.misses(asked.slo.probability)
-        return Trial(*known, chance, latencies, kept, why, misses)
+        kept, wanted = prediction if effort == FULL else None, asked.slo.probability
+        why = None if chance.value >= wanted else missed(chance, prediction)
+        return Trial(
+            *known, chance, latencies, kept, why, chance.misses(wanted), chance.is_open(wanted)
+        )
 
 
 def missed(chance: Chance, prediction: Prediction) -> str:
-    """Why an objective is not known to be met, in words."""
+    """That an objective is met with too low a probability, in words."""
     slo = prediction.case.scenario.slo
     assert slo is not None  # plans have one
     if prediction.overloaded:
@@ -215,13 +219,10 @@ def missed(chance: Chance, prediction: Prediction) -> str:
     )
     asked = f"{slo.probability * 100:.4g}% asked"
     cause = f" ({chance.cause})" if chance.cause else ""
-    if chance.is_open(slo.probability):
-        low, high = (math.floor(1e3 * end) / 10 for end in (chance.low, chance.high))
-        return (
-            f"{found}: met with {low:g} to {high:g}%, which {chance.draws} draws cannot tell from "
-            f"the {asked}{cause}"
-        )
     told = in_words(chance.value)
     if told == in_words(slo.probability):
         told = f"{math.floor(1e4 * chance.value) / 100:.2f}%"  # short of it by less than a percent
+    if chance.is_open(slo.probability):
+        low, high = in_words(chance.low), in_words(chance.high)
+        told += f" ({low} to {high} by {chance.draws} draws)"
     return f"{found}: met with {told}, {asked}{cause}"

@@ -152,7 +152,7 @@ def plan_facts(answer: PlanAnswer) -> list[tuple[str, str]]:
     when = f" in {months_text(horizon.months)}" if horizon.months > 0 else ""
     facts = [
         (f"p99 at peak{when}", time_with_bounds(horizon.p99_ms)),
-        ("Objective", f"{objective_phrase(answer)}: met with {_chance(horizon)}"),
+        ("Objective", f"{objective_phrase(answer)}: met with {_chance(best)}"),
         ("Load of a node", _load_phrase(best)),
         ("Memory of a node", _memory_phrase(best)),
         ("Why so many", f"{best.why}"),
@@ -163,13 +163,14 @@ def plan_facts(answer: PlanAnswer) -> list[tuple[str, str]]:
     return [(name, text) for name, text in facts if text]
 
 
-def _chance(state: ShardState) -> str:
-    """The probability to meet the objective, with its interval where draws leave one."""
+def _chance(plan: RankedPlan) -> str:
+    """The probability to meet the objective, what draws leave open of it, and why some miss."""
+    state = plan.horizon
     words = probability(state.probability)
-    low, high = probability(state.probability_low), probability(state.probability_high)
-    if state.probability_high - state.probability_low < _SHARP:
-        return words
-    return f"{words} ({low} to {high} by {state.draws} draws)"
+    if state.probability_high - state.probability_low >= _SHARP:
+        low, high = probability(state.probability_low), probability(state.probability_high)
+        words += f" ({low} to {high} by {state.draws} draws)"
+    return f"{words}; {plan.missed_where}" if plan.missed_where else words
 
 
 def _load_phrase(plan: RankedPlan) -> str:
@@ -273,8 +274,9 @@ def marks_phrase(answer: PlanAnswer) -> str:
             f"=: costs as much as the plan above, and there is {NO_CLEAR_DIFFERENCE} between the two; "
             "the simpler one stands first"
         )
-    if answer.today is not None and answer.today.is_open:
-        found.append("?: the draws can't tell if that is enough")
+    told = [*answer.plans, *([] if answer.today is None else [answer.today])]
+    if any(plan.is_open for plan in told):
+        found.append("?: the draws can't tell it from what is asked")
     return "; ".join(found)
 
 

@@ -257,11 +257,12 @@ def test_a_loss_that_nobody_gets_over_by_itself_does_not_hold() -> None:
 
 def test_what_draws_can_not_tell_is_marked() -> None:
     wide = state(0.0, probability=0.93, probability_low=0.88, probability_high=0.96, draws=160)
-    open_ = ranked(40, 30_000.0, meets=False, is_open=True, horizon=wide)
+    cause = "missed where host.network_packets_per_s is below 1,700,000; 1 to 2 is believed"
+    open_ = ranked(40, 30_000.0, is_open=True, horizon=wide, missed_where=cause)
     text = printed(answer(today=open_, keeps_today=True), width=120)
-    assert "met with 93% (88% to 96% by 160 draws)" in text
+    assert "met with 93% (88% to 96% by 160 draws); missed where" in text
     assert "93%?" in text
-    assert "?: the draws can't tell if that is enough" in text
+    assert "?: the draws can't tell it from what is asked" in text
 
 
 EFFECT = CompressionEffect(
