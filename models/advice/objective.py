@@ -153,7 +153,7 @@ def _network_numbers(prediction: Prediction) -> dict[str, str]:
     if not prediction.open_loop or system.observed_here:
         return {}
     used, ranges = prediction.network_limits, host_ranges(system.host)
-    learned = learned_together(system.host, system.engine).bounds
+    learned = learned_together(system.host, system.engine).host
     return {
         limit: leaf
         for limit, leaf in _NETWORK_LEAVES.items()

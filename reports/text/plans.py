@@ -271,8 +271,8 @@ def marks_phrase(answer: PlanAnswer) -> str:
     found = []
     if any(plan.tied for plan in answer.plans):
         found.append(
-            f"=: costs as much as the plan above, and there is {NO_CLEAR_DIFFERENCE} between the two; "
-            "the simpler one stands first"
+            f"=: costs as much as the plan above, and there is {NO_CLEAR_DIFFERENCE} between the "
+            "two; the simpler one stands first"
         )
     told = [*answer.plans, *([] if answer.today is None else [answer.today])]
     if any(plan.is_open for plan in told):
