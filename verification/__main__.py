@@ -15,7 +15,7 @@ import scipy
 
 from forecache.hwprofiles.files import write_text_atomic
 
-from . import busy_study, consistency, plans, posterior
+from . import busy_study, consistency, late_clients, plans, posterior
 from .check import Check, Finding
 from .inputs import fuzz, readers
 from .nodes import closed_forms as node
@@ -36,6 +36,7 @@ CHECKS = [
     *fuzz.CHECKS,
     *twins.CHECKS,
     *consistency.CHECKS,
+    *late_clients.CHECKS,
     *busy_study.CHECKS,
     *plans.CHECKS,
 ]

@@ -37,6 +37,7 @@ from .effort import AskedRuns, Batch, check_count, check_runs
 from .run_length import Pilot, Window, window
 from .simulation import at_rate, pilot_run, run, times_near, times_of
 from .system import System
+from .uncertainty import Z95
 
 Progress = Callable[[str], None]
 
@@ -59,6 +60,9 @@ SATURATED = 0.95
 
 _LATENCIES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 LATENCIES = ("mean_ms", *_LATENCIES)
+_TAILS = ("p99_ms", "p999_ms")
+LATE_FACTOR = 4.0
+"""By which the share of a closed loop's requests that wait for a second turn may be off (95%)."""
 """Metrics that a loop beyond capacity does not have."""
 
 SERVER_CPU = "server_cpu_us"
@@ -208,13 +212,16 @@ class Prediction:
         """Value with its interval; no more completes than arrives.
 
         It is symmetric on the log scale, but for an open loop's latency, whose uncertain numbers
-        lower it by no more than their draws do.
+        lower it by no more than their draws do, and for the tail of a closed loop's.
         """
         value = self.mean(name)
         parts = self.parts(name, level=level)
-        widths = parts.monte_carlo, parts.parameters, parts.discrepancy, parts.windows
-        half = math.sqrt(sum(part**2 for part in widths))
+        half = math.hypot(*vars(parts).values())
         low, high = value * math.exp(-half), value * math.exp(half)
+        if name in _TAILS and not self.open_loop:
+            shortest, longest = self.late_range(name, level=level)
+            low = value * math.exp(-math.hypot(half, math.log(value / shortest)))
+            high = value * math.exp(math.hypot(half, math.log(longest / value)))
         if name == "throughput_rps" and self.open_loop:
             high = max(value, min(high, self.offered_rps))
         if name in LATENCIES and self.open_loop and math.isfinite(value):
@@ -224,6 +231,21 @@ class Prediction:
                 -math.hypot(*vars(replace(parts, parameters=parameters)).values())
             )
         return Estimate(value, low, high)
+
+    def late_range(self, name: str, *, level: float = 0.95) -> tuple[float, float]:
+        """A closed loop's tail, if fewer or more of its requests wait for a second turn; in ms.
+
+        Most requests of a saturated closed loop take one turn of the server's loop, a few two. If
+        these are about a hundredth, a little more or less work of the load generator decides
+        whether p99 is one turn or two. How many they are is known to `LATE_FACTOR`: these are the
+        quantiles that are as far off.
+        """
+        slower = 1.0 - _LATENCIES[name]
+        factor = LATE_FACTOR ** (float(ndtri(0.5 + level / 2.0)) / Z95)
+        levels = [1.0 - min(0.5, slower * factor), 1.0 - slower / factor]
+        found = [metrics.result.latency.quantiles(levels) for metrics in self.nominal]
+        low, high = (_mean([float(each[end]) for each in found]) / _PS_PER_MS for end in (0, 1))
+        return low, high
 
     def _fastest(self, name: str, level: float) -> float:
         """The quantile of the drawn numbers' logarithms with which an interval begins.

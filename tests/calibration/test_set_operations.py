@@ -73,19 +73,23 @@ def test_the_page_shows_what_was_kept() -> None:
         "given": {"command": "sunion", "overlap": 0},
         "role": "validation",
         "observed": {"lasts_s": 408.0},
-        "predicted": {"lasts_s": {"value": 400.0}},
+        "predicted": {"lasts_s": {"value": 400.0, "low": 320.0, "high": 500.0}},
         "relative_error": {"lasts_s": -0.02},
         "bound_by": "client",
         "parts_s": dict.fromkeys(("blocks", "server", "network", "client", "prints"), 1.0),
     }
     fitted = [{"name": "touch_scale", "factor": 1.1}, {"name": "copied_page_ns", "factor": 6800.0}]
     number = {"measured": 10.0, "predicted": 13.0, "error": 0.3}
-    row = {"command": "KEYS", "main_thread_ms": number, "lasts_ms": {**number, "error": 0.1}}
+    nearer = {"measured": 10.0, "predicted": 11.0, "error": 0.1}
+    rows = [
+        {"command": "KEYS", "main_thread_ms": number, "lasts_ms": nearer},
+        {"command": "SMEMBERS", "main_thread_ms": nearer, "lasts_ms": nearer},
+    ]
     live = {"engine": "redis 7.0.15", "host": "some", "members": 1000, "member_bytes": 64}
     published = {"points": [point], "fitted": fitted}
-    text = "\n".join(section(published, [live | {"rows": [row]}]))
-    assert "| SUNION A B | 408 s | 400.00 s | -2% |" in text
-    assert "| redis 7.0.15 | some | 1,000 × 64 B | 2 | 1 | 20% | 30% |" in text
+    text = "\n".join(section(published, [live | {"rows": rows}]))
+    assert "| SUNION A B | 408 s | 400 s (320–500) | -2% |" in text
+    assert "| redis 7.0.15 | some | 1,000 × 64 B | 4 | 3 | 10% | 30% | 4 |" in text
 
 
 def test_counts_that_are_lines_give_their_slopes() -> None:

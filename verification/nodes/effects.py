@@ -4,7 +4,9 @@
 measurement would tell (the host, an engine's work, handing over, the load generator) is held at its
 nominal values in draws that are otherwise the same ("pick and freeze"). The share of the variance
 that goes away is one less the covariance of the two sets of runs over the variance of the first. It
-has a standard error of some 0.05 itself.
+has a standard error of some 0.05 itself. What one prediction says from its 20 draws has another, of
+0.01 for throughput and of 0.2 for the p99 of an open loop: the mean over several is compared, and
+their spread is printed.
 """
 
 import math
@@ -12,22 +14,32 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from forecache.models.advice.answers import load_cases
 from forecache.models.advice.effects import correlations, effects, metric_of, uncertain_numbers
-from forecache.models.advice.next_measurement import measurements_for, variance_left
+from forecache.models.advice.next_measurement import (
+    Measurement,
+    measurements_for,
+    variance_left,
+)
 from forecache.models.prediction.predict import DRAW_REQUESTS, Metrics, Prediction, predict_cases
 from forecache.models.prediction.run_length import window
 from forecache.models.prediction.simulation import run
+from forecache.models.prediction.system import System
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import Case
 
 from ..check import Check, Finding, within_range
 
 SEED = 7
 DRAWS = 400
 """In which numbers are held; what is told has those that every prediction has."""
+
+PREDICTIONS = 8
+"""With a seed each, from whose draws the shares are told."""
 
 _HOST = "graviton3-c7g.4xlarge"
 _WORKLOAD: dict[str, Any] = {"clients": 650, "keys": 3_000_000, "mix": {"get": 0.8, "set": 0.2}}
@@ -51,7 +63,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 }
 
 MOST_OFF = 0.1
-"""How far shares may be off in the mean over the groups of a scenario."""
+"""How far shares may be off in the mean over the groups of a scenario, besides twice the standard
+error of the difference."""
 
 
 def _held(prediction: Prediction, draw: int, tells: Mapping[str, frozenset[str]]) -> float:
@@ -74,14 +87,29 @@ def _held(prediction: Prediction, draw: int, tells: Mapping[str, frozenset[str]]
     return math.log(Metrics.of(result).values[metric_of(prediction)])
 
 
-def shares(fields: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Of each group of numbers: its name, its share by simulation, and as told."""
+class Share(NamedTuple):
+    """Of the variance of a prediction, the part that a measurement would take away."""
+
+    what: str
+    simulated: float
+    told: float
+    told_spread: float
+    """Standard deviation of what single predictions say."""
+
+    @property
+    def error(self) -> float:
+        """Standard error of the difference of both."""
+        correlation = 1.0 - self.simulated
+        return math.hypot(
+            (1.0 - correlation**2) / math.sqrt(DRAWS), self.told_spread / math.sqrt(PREDICTIONS)
+        )
+
+
+def shares(fields: Mapping[str, Any]) -> list[Share]:
+    """Of each group of numbers, its share by simulation and as predictions say it."""
     [(case, system)] = load_cases({"host": _HOST, "workload": _WORKLOAD, **fields})
+    told = [_told(case, system, seed) for seed in range(SEED, SEED + PREDICTIONS)]
     [prediction] = predict_cases([(case, system)], seed=SEED)
-    numbers = uncertain_numbers(system)
-    moves = effects(prediction, None, numbers, seed=SEED)
-    correlation = correlations(system, numbers)
-    total = variance_left(None, numbers, moves, correlation)
     found = []
     with ThreadPoolExecutor() as pool:
 
@@ -89,25 +117,47 @@ def shares(fields: Mapping[str, Any]) -> list[tuple[str, float, float]]:
             return np.array(list(pool.map(partial(_held, prediction, tells=tells), range(DRAWS))))
 
         drawn = logs({})
-        for measurement in measurements_for(prediction):
-            if measurement.halves:
-                continue
+        for measurement in _measurements(prediction):
             covariance = np.cov(drawn, logs(measurement.tells))
             simulated = 1.0 - float(covariance[0, 1] / covariance[0, 0])
-            left = variance_left(measurement, numbers, moves, correlation)
-            found.append((measurement.what, simulated, 1.0 - left / total))
+            each = [by_name[measurement.what] for by_name in told]
+            found.append(
+                Share(
+                    measurement.what, simulated, float(np.mean(each)), float(np.std(each, ddof=1))
+                )
+            )
     return found
+
+
+def _told(case: Case[Scenario], system: System, seed: int) -> dict[str, float]:
+    """What one prediction says, by measurement."""
+    [prediction] = predict_cases([(case, system)], seed=seed)
+    numbers = uncertain_numbers(system)
+    moves = effects(prediction, None, numbers, seed=seed)
+    correlation = correlations(system, numbers)
+    total = variance_left(None, numbers, moves, correlation)
+    return {
+        measurement.what: 1.0 - variance_left(measurement, numbers, moves, correlation) / total
+        for measurement in _measurements(prediction)
+    }
+
+
+def _measurements(prediction: Prediction) -> list[Measurement]:
+    """Those that would tell numbers; not those that halve the model's own error."""
+    return [each for each in measurements_for(prediction) if not each.halves]
 
 
 def _findings() -> list[Finding]:
     findings = []
     for name, fields in SCENARIOS.items():
         rows = shares(fields)
-        for what, simulated, told in rows:
-            print(f"  {name}: {what}: {simulated:.2f} simulated, {told:.2f} told", flush=True)
-        off = float(np.mean([abs(simulated - told) for _, simulated, told in rows]))
+        for row in rows:
+            said = f"{row.told:.2f} ± {row.told_spread:.2f} told"
+            print(f"  {name}: {row.what}: {row.simulated:.2f} simulated, {said}", flush=True)
+        off = float(np.mean([abs(row.simulated - row.told) for row in rows]))
+        most = MOST_OFF + 2.0 * float(np.mean([row.error for row in rows]))
         subject = f"shares of variance, mean difference: {name}"
-        findings.append(within_range(subject, 0.0, off, 0.0, MOST_OFF))
+        findings.append(within_range(subject, 0.0, off, 0.0, most))
     return findings
 
 
