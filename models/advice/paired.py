@@ -33,9 +33,9 @@ PairKind = Literal["settings", "versions", "loads", "families", "hosts"]
 
 UNSHARED: dict[PairKind, float] = {
     "settings": 0.63,
-    "versions": 0.68,
-    "loads": 0.8,
-    "families": 0.72,
+    "versions": 0.75,
+    "loads": 0.83,
+    "families": 0.74,
     "hosts": 1.3,
 }
 """Standard error of the model in a ratio, over that of two predictions with nothing in common.
