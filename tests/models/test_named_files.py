@@ -102,7 +102,7 @@ SCENARIOS: dict[str, Json] = {
             "key_bytes": 16,
             "value_bytes": 100,
         },
-        "objectives": {"slo": {"p99_ms": 5.0}},
+        "objectives": {"slo": {"p99_ms": 5.0}, "losing_a_node": "nothing"},
         "choices": {
             "instances": ["c7g.large"],
             "engines": ["engine.yaml"],
