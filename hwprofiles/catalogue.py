@@ -1,5 +1,6 @@
 """Finding a host: by catalogue id, by cloud instance, or in a file."""
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from .instances import (
 )
 from .learned import Learned, with_learned
 from .named_files import names_file, read_with_files
-from .parts import Topology
+from .parts import Kernel, Topology
 from .quantity import Quantity, Source
 from .reuse import complete, reuses
 from .schema import HostProfile
@@ -182,6 +183,7 @@ def _on_instance(
         "id": f"{host.id}-{instance.name}",
         "title": f"{instance.name} ({called})",
         "instance": instance.name,
+        "provider": instance.provider,
         "processors": processors,
         "notes": notes,
         "sources": {**host.sources, **_sources_of(instance, file=file)},
@@ -189,6 +191,7 @@ def _on_instance(
         "caches": caches,
         "dram": host.dram.model_copy(update={"peak_bandwidth_gb_per_s": bandwidth}),
         "network": host.network.model_copy(update=_network_of(instance)),
+        "kernel": _kernel_of(instance, host),
         "memory_gib": Quantity(
             value=instance.memory_gib, unit="GiB", kind="published", source="instance"
         ),
@@ -265,6 +268,53 @@ def _network_of(instance: Instance) -> dict[str, Quantity | None]:
         )
         found["credit_gbit"] = instance.network_credit_gbit
     return found
+
+
+_WAKING = ("wake_send_ns", "block_ns")
+_CALLS = (
+    *("syscall_ns", "tcp_recv_ns", "tcp_send_ns", "unix_recv_ns", "unix_send_ns"),
+    *("epoll_wait_ns", "epoll_event_ns", "epoll_ctl_ns"),
+)
+
+
+def _kernel_of(instance: Instance, host: HostProfile) -> Kernel:
+    """What calls and waking take on an instance: longer where nobody measured a guest of its kind.
+
+    What was measured on the host itself stays.
+    """
+    if instance.provider in (None, "aws"):
+        return host.kernel
+    elsewhere = catalogue_families().kernel_elsewhere
+    factors = {
+        **dict.fromkeys(_CALLS, elsewhere.calls),
+        **dict.fromkeys(_WAKING, elsewhere.waking),
+        "wake_latency_ns": elsewhere.wake_latency,
+    }
+    known = {name: getattr(host.kernel, name) for name in factors}
+    longer = {
+        name: _longer(leaf, factors[name])
+        for name, leaf in known.items()
+        if leaf is not None and leaf.kind != "measured"
+    }
+    return host.kernel.model_copy(update=longer)
+
+
+def _longer(leaf: Quantity, factor: Quantity) -> Quantity:
+    """A time multiplied by a factor; both have ranges, which say nothing of each other."""
+    value, times = leaf.best, factor.best
+    shorter, longer = (
+        math.hypot(math.log(end / value) if end else 0.0, math.log(bound / times))
+        for end, bound in ((leaf.low, factor.low), (leaf.high, factor.high))
+        if bound is not None
+    )
+    return Quantity(
+        value=value * times,
+        unit=leaf.unit,
+        kind="assumed",
+        low=value * times * math.exp(-shorter),
+        high=value * times * math.exp(longer),
+        method=f"{value:,.4g} on a guest of AWS ({leaf.kind}), {times:g} times: {factor.method}",
+    )
 
 
 def _steady(instance: Instance, gbit_per_s: float) -> Quantity:

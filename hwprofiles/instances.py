@@ -44,7 +44,8 @@ SHORTEST_BURST_S, LONGEST_BURST_S = 300.0, 3_600.0
 """The five minutes and the hour that AWS names."""
 
 
-Provider = Literal["aws", "google", "azure"]
+Provider = Literal["aws", "google", "azure", "other"]
+"""Whose guest an instance is. `other`: of a hypervisor that the catalogue has no instance on."""
 
 Allowance = Literal["credits", "limit", "range"]
 """What is known of a family's network. `credits`: the baseline always, and the burst while there
@@ -135,11 +136,25 @@ class ProviderNetwork(_Group):
     flow_gbit_per_s: Quantity | None = None
 
 
+class KernelElsewhere(_Group):
+    """What a guest's kernel takes on other hypervisors, over what it takes on AWS's.
+
+    The catalogue has the times of AWS's guests, of which published measurements tell. `calls` goes
+    for system calls, messages and polls, `waking` for what sending to a sleeping thread and falling
+    asleep take, `wake_latency` for the time until the sleeper runs.
+    """
+
+    calls: Quantity
+    waking: Quantity
+    wake_latency: Quantity
+
+
 class Families(_Group):
     """`families.yaml`."""
 
     sources: dict[str, Source]
     networks: dict[Provider, ProviderNetwork]
+    kernel_elsewhere: KernelElsewhere
     families: dict[str, InstanceFamily]
 
     @model_validator(mode="after")
@@ -234,7 +249,8 @@ class OwnInstance(_Group):
     threads_per_core
         As the host has, where nothing is said.
     provider
-        Whose network it is in; its host's where nothing is said.
+        Whose guest it is, which its network and the times of its kernel go by; its host's where
+        nothing is said.
     """
 
     name: str = Field(min_length=1)

@@ -25,6 +25,7 @@ from .assumed import (
 )
 from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
+from .instances import Provider
 from .learned import LearnedTogether
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
 from .quantity import Curve, Origin, Quantity, Source, ranges_of
@@ -104,6 +105,7 @@ class HostProfile(Group):
     isa: Literal["x86-64", "aarch64"]
     microarchitecture: str
     instance: str | None = None
+    provider: Provider | None = None
     processors: list[str] = Field(default_factory=list)
     reuse: ReusedHost | None = None
     notes: list[str] = Field(default_factory=list)

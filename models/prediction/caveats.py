@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from forecache.hwprofiles.instances import catalogue_families
 from forecache.hwprofiles.network import bandwidth_of
 from forecache.sim.words import any_of
 
@@ -94,7 +95,7 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
 
 
 def _of_the_instance(scenario: Scenario, system: System) -> list[str]:
-    """What an instance may not have: the processor, or a burst."""
+    """What an instance may not have: the processor, a burst, or the times of the host's kernel."""
     host, found = system.host, []
     network = bandwidth_of(host.speed())
     if scenario.bandwidth == "burst" and network.burst_gbit_per_s <= network.baseline_gbit_per_s:
@@ -103,6 +104,13 @@ def _of_the_instance(scenario: Scenario, system: System) -> list[str]:
         found.append(
             f"{host.instance} may run on {any_of(host.processors)}, as its provider chooses: "
             f"{host.processors[0]} is simulated"
+        )
+    if host.provider not in (None, "aws") and host.kernel.tcp_send_ns.kind == "assumed":
+        times = catalogue_families().kernel_elsewhere.calls
+        found.append(
+            f"what the kernel takes was never measured on guests like {host.instance}: its calls "
+            f"are taken to be {times.best:g} times ({times.low:g} to {times.high:g}) as long as on "
+            "AWS's, and waking more; `forecache profile` measures them there"
         )
     return found
 
