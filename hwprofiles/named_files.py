@@ -1,4 +1,4 @@
-"""Files that other files name: hosts, engines, load generators, price tables, traces.
+"""Files that other files name: hosts, engines, load generators, price tables, traces, samples.
 
 A path in a file is relative to the folder of that file, whatever folder a command runs in. Data
 that were read (`read_with_files`) hold paths that can be opened from the current folder; whoever
@@ -18,9 +18,10 @@ from forecache.sim.errors import InputError
 
 from .files import dump_yaml, read_text, read_yaml, write_bytes_atomic
 
-FILE_FIELDS = frozenset({"host", "engine", "engines", "tool", "prices", "trace"})
-"""Fields of scenarios, datasets and instances that may name a file; all but `trace` may also name
-something that is shipped."""
+_ALWAYS_FILES = ("trace", "sample")
+FILE_FIELDS = frozenset({"host", "engine", "engines", "tool", "prices", *_ALWAYS_FILES})
+"""Fields of scenarios, datasets and instances that may name a file; all but `trace` and `sample`
+may also name something that is shipped."""
 
 MOST_EMBEDDED_BYTES = 256 * 1024
 """Longest file that goes into a report together with the scenario that names it."""
@@ -51,7 +52,9 @@ def change_files(data: Any, change: Callable[[str, str], str], *, field: str = "
         return {k: change_files(v, change, field=str(k)) for k, v in data.items()}
     if isinstance(data, list | tuple):
         return [change_files(each, change, field=field) for each in data]
-    if isinstance(data, str) and field in FILE_FIELDS and (field == "trace" or names_file(data)):
+    if not isinstance(data, str) or field not in FILE_FIELDS:
+        return data
+    if field in _ALWAYS_FILES or names_file(data):
         return change(field, data) if data and "\0" not in data else data
     return data
 
@@ -107,7 +110,7 @@ def with_absolute_paths(data: Any) -> Any:
 
 def _as_path(field: str, name: str) -> str:
     """A name that is read as that of a file in such a field."""
-    return name if field == "trace" or names_file(name) else f"./{name}"
+    return name if field in _ALWAYS_FILES or names_file(name) else f"./{name}"
 
 
 def with_digests(data: Any) -> Any:

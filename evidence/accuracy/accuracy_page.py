@@ -252,7 +252,7 @@ def readme_figures(out: Path) -> str:
             "throughput_rps",
         ),
         (
-            "median latency with more threads than cores, four-core Arm board",
+            "median latency with 2 and 5 threads on a four-core Arm board",
             "valkey-cm4-oversubscription",
             "p50_ms",
         ),

@@ -101,7 +101,8 @@ EXIT_CODES = [
     (
         UnfitError.exit_code,
         "the answer was printed, and something that was asked for does not hold at a point of it: "
-        "the load, the objective, memory, a stop, CPUs or the network",
+        "the load, the objective, memory, a stop, CPUs or the network; where settings are compared "
+        "to recommend one, of that one",
     ),
     (
         NotKnownError.exit_code,

@@ -26,7 +26,7 @@ word in it may be replaced by `{{sweep: [...]}}`; several sweeps are combined in
 {MOST_POINTS:,} points, or ten million with [`forecache sweep`](verbs.md#large-sweeps). From Python
 a sweep may also be a `range` or a NumPy array. Fields that aren't listed are refused; a default of
 – means that the field is not set. The `kind` says what a file describes, by default one node.
-A path in a file (of a host, an engine, a tool, prices or a trace) is relative to the folder of that
+A path in a file (of a host, an engine, prices, a trace, ...) is relative to the folder of that
 file, wherever the command runs; in a mapping from Python it is relative to the current folder.
 [models.md](models.md) explains the fields of a node, [fleet.md](fleet.md) those of the other kinds.
 """

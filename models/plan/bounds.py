@@ -33,7 +33,7 @@ class Bound:
     shards
         `MOST_SHARDS` + 1 where no number is enough.
     what
-        `memory`, `network`, `packets` or the thread that does the work.
+        `memory`, `failures`, `network`, `packets` or the thread that does the work.
     why
         In a sentence's part: `96.2 GiB of data with 43.2 GiB for each`.
     """
@@ -62,6 +62,9 @@ def memory_bound(plan: PlanScenario, offer: Offer) -> Bound:
         )
 
     shards = _least(fits)
+    if 1 < shards <= MOST_SHARDS and left_serving(plan, offer, shards - 1) < 1:
+        why = f"of {shards - 1} nothing is left after a lost node or zone"
+        return Bound(shards, "failures", why)
     room = room_of(plan, offer, serving=min(shards, MOST_SHARDS), months=months)
     why = f"{gib(room.needed_bytes)} GiB a shard with {gib(room.limit.usable_bytes)} GiB for it"
     return Bound(shards, "memory", why)

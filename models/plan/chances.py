@@ -166,7 +166,16 @@ def _cause(prediction: Prediction, runs: Sequence[Metrics], capacity_rps: float,
     if tightest is None or 1.0 - tightest.carries <= float(np.mean(misses)):
         return _correlated(prediction, misses, seed)
     needed, low, high = map(_rounded, (tightest.needed, tightest.low, tightest.high))
-    return f"missed where host.{tightest.leaf} is below {needed}; {low} to {high} is believed"
+    limit = _LIMITS[tightest.leaf]
+    return f"missed if {limit} is below {needed}; {low} to {high} is what is known of it (95%)"
+
+
+_LIMITS = {
+    "network_packets_per_s": "what the network carries in packets a second",
+    "network_gbit_per_s": "what the network carries in Gbit/s",
+    "network_flow_gbit_per_s": "what one connection carries in Gbit/s",
+}
+"""Limits of the network, in words."""
 
 
 def _rounded(value: float) -> str:

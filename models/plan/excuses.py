@@ -145,14 +145,18 @@ def _excuse(kind: str, what: str, best: Entry, entry: Entry) -> Excuse:
     takes = f"{entry.shards} shard{'s' * (entry.shards > 1)}"
     least = "" if certain else "at least "
     if more > 0.005:
-        why = f"takes {least}{takes}, ${more:,.0f} a month more ({entry.why})"
+        why = f"takes {least}{takes}, ${more:,.0f} a month more{_in_brackets(entry.why)}"
     elif certain:
         why = f"takes {takes}, costs the same, and {_told(entry)}, the best {_told(best)}"
         if tied(best, entry):
             why += f"; there is {NO_CLEAR_DIFFERENCE} between them"
     else:
-        why = f"takes {least}{takes}, and costs at least the same ({entry.why})"
+        why = f"takes {least}{takes}, and costs at least the same{_in_brackets(entry.why)}"
     return Excuse(kind, what, why, entry.usd_per_month, entry.shards, certain)
+
+
+def _in_brackets(why: str) -> str:
+    return f" ({why})" if why else ""
 
 
 def _told(entry: Entry) -> str:

@@ -89,7 +89,7 @@ def bounded(plan: PlanScenario, offer: Offer) -> Entry:
         load = load_bound(plan, offer, threads, least=memory.shards)
         found[threads] = load if load.shards > memory.shards else memory
     best = min(found.values(), key=lambda each: each.shards, default=memory)
-    why = f"{best.what}: {best.why}"
+    why = f"{best.what}: {best.why}" if best.shards > 1 else ""
     shards = fewest(plan, offer, best.shards)
     if shards is None:
         return Entry(offer, BOUNDED, best.shards, offer.threads, why, impossible=True)

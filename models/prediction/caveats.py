@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from forecache.hwprofiles.instances import catalogue_families
 from forecache.hwprofiles.network import bandwidth_of
+from forecache.sim.effort import duration_words
 from forecache.sim.words import any_of
 
 from ..engines.commands import command_kinds
@@ -146,6 +147,6 @@ def _beyond_baseline(scenario: Scenario, system: System) -> str | None:
     return (
         f"the load carries {gbit_per_s:.3g} Gbit/s, above the baseline of "
         f"{network.baseline_gbit_per_s:.3g} that is simulated; while there is credit it may burst "
-        f"to {network.burst_gbit_per_s:.3g}, for about {lasts_s / 60.0:.2g} min (assumed), which "
+        f"to {network.burst_gbit_per_s:.3g}, for about {duration_words(lasts_s)} (assumed), which "
         "`bandwidth: burst` simulates"
     )

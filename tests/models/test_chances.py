@@ -139,7 +139,8 @@ def test_the_network_is_named_where_it_makes_draws_miss() -> None:
     prediction = predicted(rate_rps=800_000)
     missed = chance_of(prediction, capacity_rps=1.1e6, asked=0.95, seed=1)
     assert missed.misses(0.95)
-    assert missed.cause.startswith("missed where host.network_packets_per_s is below ")
+    limit = "what the network carries in packets a second"
+    assert missed.cause.startswith(f"missed if {limit} is below ")
 
 
 # --- other numbers --------------------------------------------------------------------------------

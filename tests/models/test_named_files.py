@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import forecache
 from forecache import cli
 from forecache.calibration.validate.dataset import read_dataset
+from forecache.hwprofiles.capture.compression import read_sample
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import dump_yaml, read_yaml, shipped
 from forecache.hwprofiles.named_files import (
@@ -28,6 +29,7 @@ from forecache.models.advice.cases import load_cases
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.over_time.kept_runs import run_key
+from forecache.models.plan.answer import load_plan
 from forecache.models.scenario.kinds import KINDS
 from forecache.models.scenario.source import content_of
 from forecache.reports.explore import server
@@ -188,6 +190,17 @@ def test_every_field_that_may_name_a_file_is_known(checkout: Path) -> None:
     described = set(re.findall(r"^\| `(\w+)` \| text \|.*\b(?:file|path)\b", page, re.M))
     # `engines` is a list of what `engine` is.
     assert described | {"engines"} == FILE_FIELDS
+
+
+def test_a_sample_of_values_lies_where_its_plan_says(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan, _ = load_plan(checkout / "examples" / "plan-compression.yaml")
+    compression = plan.demand.compression
+    assert compression is not None
+    assert compression.sample is not None
+    assert read_sample(compression.sample).startswith(b"{")
 
 
 def test_datasets_name_files_beside_them(study: Path) -> None:

@@ -198,7 +198,7 @@ def test_twice_the_shards_or_a_third_of_the_bytes_make_data_fit(shards, value_by
 def test_a_shard_is_back_once_its_replica_is_primary():
     event = {"event": "fail", "at_s": 10, "primaries": 1}
     cluster, run, slots = ran(scenario([event], shards=6, duration_s=90))
-    back = fact(run, "last shard with a primary again")
+    back = fact(run, "last replica elected")
     # One clock for everything that happened: the run's.
     [mark] = [mark for mark in run.marks if mark.what == "shard 0 has a primary again"]
     assert back.value == pytest.approx(mark.time_s)
@@ -223,7 +223,7 @@ def test_without_a_majority_or_a_replica_a_shard_stays_down():
     assert any("all nodes refuse commands" in mark.what for mark in run.marks)
     one = {"event": "fail", "at_s": 10, "primaries": 1}
     _, run, slots = ran(scenario([one], shards=6, replicas=0, duration_s=60))
-    assert fact(run, "last shard with a primary again").value is None
+    assert fact(run, "last replica elected").value is None
     assert fact(run, "clients are served again").value is None
     assert np.sum(slots.owners < 0) == pytest.approx(SLOTS / 6, abs=1)
 

@@ -60,6 +60,7 @@ class Outage:
         self._shard_of = {node: int(shard_of[node]) for node in nodes}
         self._before = (len(slots.shards), int(np.count_nonzero(cluster.nodes.paid)))
         self._back: dict[int, float] = {}
+        self._uncovered = False
         self._steps: UpgradeSteps | None = None
         for node in nodes:
             cluster.nodes.set_down(node, silent=asked.silent)
@@ -193,7 +194,11 @@ class Outage:
         """Nodes refuse all commands, or no longer."""
         slots = self._slots
         covers = self._cluster.scenario.cluster.covers_fully and self._cluster.cache is None
-        self._cluster.nodes.refuse_all(slots.minority or (covers and bool(slots.uncovered)))
+        uncovered = covers and bool(slots.uncovered)
+        if uncovered and not (self._uncovered or slots.minority):
+            self._mark("slots have no primary: all nodes refuse commands (require_full_coverage)")
+        self._uncovered = uncovered
+        self._cluster.nodes.refuse_all(slots.minority or uncovered)
 
     def _come_back(self) -> None:
         """Processes run again where nodes had failed."""
@@ -291,10 +296,10 @@ class Outage:
             )
             fact("shards that never get a primary again", never)
             self._when(
-                "last shard with a primary again",
+                "last replica elected",
                 max(elected),
-                "a replica is elected",
-                never="no majority of primaries is left, or no replica",
+                "a shard has a primary again",
+                never="of some shard none is, without a majority of primaries or a replica",
             )
             fact("elections", found.elections)
         self._when_served()

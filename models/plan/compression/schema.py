@@ -37,7 +37,7 @@ class Compression(_Record):
     above_bytes: int = Field(default=1024, ge=0, le=512 * 2**20)
     """Values that are longer are compressed; one that would grow stays as it is."""
     sample: str | None = Field(default=None, min_length=1)
-    """File with values, on which ratio and CPU time are measured; this or `ratio`."""
+    """A file with values, on which ratio and CPU time are measured; this or `ratio`."""
     values: Literal["pieces", "lines"] = "pieces"
     """What values are in the sample: pieces of it as long as the value, or lines about as long."""
     ratio: Annotated[float, Field(gt=0, le=1)] | RatioRange | None = None
