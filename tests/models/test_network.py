@@ -142,7 +142,7 @@ def test_a_load_above_the_baseline_is_told_how_long_it_may_burst() -> None:
     assert told(5_000) == []
     [burst] = told(50_000)
     assert "4 Gbit/s, above the baseline of 0.937" in burst
-    assert "for about 27 min (assumed)" in burst
+    assert "for about 27 minutes (assumed)" in burst
 
 
 def test_moved_slots_have_a_flow_between_the_nodes_instances() -> None:
