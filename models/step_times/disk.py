@@ -4,9 +4,14 @@ from typing import NamedTuple
 
 from ..footprint.resident import PAGES_PER_WRITE
 
-FILE_WRITE_NS = 1500.0
-"""One write to the append-only file beside the copy: the way through the file system into the page
-cache (assumed, 700 to 4,000)."""
+FILE_WRITE_NS = 450.0
+"""One write to the append-only file beside its bytes: the way through the file system into the page
+cache. 300 to 400 ns on tmpfs and ext4 of a Zen 5 guest (`python benchmarks/file_writes.py`);
+assumed range: 250 to 2,000."""
+
+FILE_BYTE_NS = 0.45
+"""A byte of it: pages of the cache are found, filled and marked to be written back. 0.36 ns on
+tmpfs and 0.46 on ext4 of that guest; assumed range: 0.25 to 1.2."""
 
 FORK_MS_PER_GIB = 13.0
 """The main thread copies its page tables: 12.8 ms for a GiB on a virtual machine, 13.1 on a
@@ -24,12 +29,14 @@ class DiskTimes(NamedTuple):
     fork_ms_per_gib: float = FORK_MS_PER_GIB
     copy_on_write_ns: float = COPY_ON_WRITE_NS
     pages_per_write: float = PAGES_PER_WRITE
+    file_byte_ns: float = FILE_BYTE_NS
 
 
 ASSUMED_DISK = DiskTimes()
 
 DISK_RANGES = {
-    "file_write_ns": (700.0, FILE_WRITE_NS, 4000.0),
+    "file_write_ns": (250.0, FILE_WRITE_NS, 2000.0),
+    "file_byte_ns": (0.25, FILE_BYTE_NS, 1.2),
     "fork_ms_per_gib": (9.0, FORK_MS_PER_GIB, 24.0),
     "copy_on_write_ns": (600.0, COPY_ON_WRITE_NS, 3000.0),
     "pages_per_write": (1.5, PAGES_PER_WRITE, 5.0),

@@ -115,6 +115,7 @@ def log_times(inputs: NodeInputs) -> LogTimes:
             size_bytes = kind.request_bytes(inputs.scenario.workload.key_bytes)
             added_ns = inputs.user_ns(buffers * log_instructions(kind, work.commands))
             added_ns += copies * size_bytes * speed.copy_ns_per_byte
+            added_ns += (aof is not None) * size_bytes * inputs.disk.file_byte_ns
             logged[code] = size_bytes
             added_ps[code] = round(added_ns * _PS_PER_NS)
     return LogTimes(round(flush_ns * _PS_PER_NS), logged, added_ps)

@@ -18,7 +18,12 @@ from forecache.models.prediction.simulation import run, times_of
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
-from forecache.models.step_times.disk import DISK_RANGES, FORK_MS_PER_GIB, DiskTimes
+from forecache.models.step_times.disk import (
+    DISK_RANGES,
+    FILE_BYTE_NS,
+    FORK_MS_PER_GIB,
+    DiskTimes,
+)
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.persistence import (
     check_persistence,
@@ -210,12 +215,25 @@ def test_what_is_assumed_of_the_disk_is_drawn_and_nothing_else_moves_with_it() -
     assert replace(drawn[3], scenario=scenario()) == system.inputs(scenario(), draw=3)
 
 
+def test_bytes_of_the_file_take_time_of_their_own() -> None:
+    """What a kilobyte takes beyond a small value: in the file, and beside it."""
+    without, kept = (
+        [times_of(inputs(scenario(kept, workload={"value_bytes": size}))) for size in (24, 1024)]
+        for kept in ("none", {"aof": "everysec"})
+    )
+    added_ps = [
+        int(after.execute_by_code_ps[1] - before.execute_by_code_ps[1])
+        for before, after in zip(without, kept, strict=True)
+    ]
+    assert 1.0 <= (added_ps[1] - added_ps[0]) / (1000 * FILE_BYTE_NS * 1000) < 1.5
+
+
 def test_a_dearer_disk_costs_more_of_each_kind() -> None:
     kept = inputs(scenario({"aof": "everysec", "snapshot": {"every_s": 60, "child_s": 10}}))
     dear = replace(kept, disk=DiskTimes(4000.0, 24.0, 3000.0, 5.0))
     [fork], [longer] = stalls_of(kept), stalls_of(dear)
     assert longer.duration_ms == pytest.approx(24.0 / FORK_MS_PER_GIB * fork.duration_ms)
     before, after = times_of(kept), times_of(dear)
-    assert after.flush_ps - before.flush_ps == 2_500_000
+    assert after.flush_ps - before.flush_ps == 3_550_000
     assert after.execute_by_code_ps[1] > before.execute_by_code_ps[1]
     assert after.execute_by_code_ps[0] == before.execute_by_code_ps[0]
