@@ -51,7 +51,7 @@ _HANGS_S = 900.0
 MOST_BYTES = 2 * 2**30
 """Nor may one take more memory."""
 
-_DEFINED = {0, 2, 3, 5, 8}
+_DEFINED = {0, 2, 3, 5, 7, 8}
 """Exit codes that an input may end with."""
 
 _WORK_S = ((0.3, 85), (1.0, 12), (4.0, 3))
