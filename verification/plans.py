@@ -101,7 +101,8 @@ def decided(data: Any, seed: int) -> Decision:
         answer = plan(data, seed=seed, executor=InThisThread())
     except InfeasibleError:
         return Decision()
-    best = getattr(answer, "recommended", None) or answer.plans[0]
+    best = answer.recommended
+    assert best is not None  # else it is infeasible
     setting = best.setting
     nodes = setting.nodes * best.usd_per_node_month
     return Decision(

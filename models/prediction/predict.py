@@ -25,6 +25,7 @@ from forecache.sim.statistics import Estimate, student_t
 
 from ..node.setup import NodeTimes
 from ..node.simulate import NodeResult
+from ..results.intervals import interval_over_cases
 from ..results.points import MemoryBandwidth, NextBottleneck, Uncertainty
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
@@ -212,16 +213,14 @@ class Prediction:
         """Value with its interval; no more completes than arrives.
 
         It is symmetric on the log scale, but for an open loop's latency, whose uncertain numbers
-        lower it by no more than their draws do, and for the tail of a closed loop's.
+        lower it by no more than their draws do, and for the tail of a closed loop (`late_range`).
         """
         value = self.mean(name)
         parts = self.parts(name, level=level)
         half = math.hypot(*vars(parts).values())
-        low, high = value * math.exp(-half), value * math.exp(half)
         if name in _TAILS and not self.open_loop:
-            shortest, longest = self.late_range(name, level=level)
-            low = value * math.exp(-math.hypot(half, math.log(value / shortest)))
-            high = value * math.exp(math.hypot(half, math.log(longest / value)))
+            return interval_over_cases(value, self.late_range(name, level=level), error=half)
+        low, high = value * math.exp(-half), value * math.exp(half)
         if name == "throughput_rps" and self.open_loop:
             high = max(value, min(high, self.offered_rps))
         if name in LATENCIES and self.open_loop and math.isfinite(value):
