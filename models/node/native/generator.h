@@ -121,6 +121,7 @@ INLINE void receive_replies(struct node *n, struct thread *me, int64_t now) {
         client->returned = returned + entry->commands;
         if (returned == client->received) {
             // It was not in the list: there was nothing to take.
+            client->ready_ps = entry->stamp_ps;
             line_put(&me->ready_clients, client);
         }
     }
@@ -172,6 +173,7 @@ INLINE int64_t take_replies(struct node *n, struct histogram *histogram, struct 
     duration += copying(size_bytes, n->generator_recv_ps_per_kib);
     int64_t done_ps = step_end(n, me, now, duration);
     if (client->received < client->returned) {
+        client->ready_ps = done_ps;
         line_put(&me->ready_clients, client);
     }
     int64_t wakes = wakes_owner(n, client);
@@ -251,14 +253,26 @@ INLINE int64_t take_task(struct node *n, struct thread *me, int64_t now) {
     return work(n, me, now, sending_ps(n, wakes, commands, size_bytes));
 }
 
-// Begin the next entry of the present poll: replies first, then what is due to be sent.
+// Whether the next entry of the present poll is a reply: all replies come before what is due to be
+// sent, except where a client asks for an event to send. Both are on one ready list then, in the
+// order in which they became ready.
+INLINE int64_t reply_is_next(struct node *n, struct thread *me) {
+    if (me->tasks_left == 0 || me->index == me->tasks_left) {
+        return me->tasks_left == 0;
+    }
+    return !n->polls_to_send ||
+           line_first(&me->ready_clients)->ready_ps <= ring_first_stamp(&me->tasks);
+}
+
+// Begin the next entry of the present poll.
 INLINE int64_t next_in_snapshot(struct node *n, struct histogram *histogram, struct thread *me,
                                 int64_t now) {
-    int64_t left = me->index - 1;
-    me->index = left;
-    if (left >= me->tasks_left) {
+    int64_t is_reply = reply_is_next(n, me);
+    me->index--;
+    if (is_reply) {
         return take_replies(n, histogram, me, now);
     }
+    me->tasks_left--;
     return take_task(n, me, now);
 }
 

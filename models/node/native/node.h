@@ -213,6 +213,7 @@ struct client {
     int64_t taken_bytes;  // of the next reply
     int64_t readable_ps;  // since when its socket has been in the kernel's list
     int64_t scanned_ps;  // when the last poll found its socket empty
+    int64_t ready_ps;  // since when it has replies to be taken
     int64_t first_read_ps;  // when it began to read the replies to a batch
     uint32_t marks[MARKS];  // of the command it sends next and those around it
 };

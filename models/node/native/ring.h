@@ -110,6 +110,10 @@ INLINE void line_put(struct line *line, struct client *client) {
     line->clients[line->pushed++ & line->mask] = client;
 }
 
+INLINE struct client *line_first(const struct line *line) {
+    return line->clients[line->popped & line->mask];
+}
+
 INLINE struct client *line_take(struct line *line) {
     return line->clients[line->popped++ & line->mask];
 }

@@ -49,10 +49,10 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
     yield thread.hold_until(max(node.now, starts_ps(node, generator)))
     while True:
         while wire and wire[0][0] <= node.now:
-            _, client, replies = wire.popleft()
+            arrived_ps, client, replies = wire.popleft()
             client.returned += replies
             if not client.ready:
-                client.ready = True
+                client.ready, client.ready_ps = True, arrived_ps
                 ready.append(client)
         due = sendable(node, generator)
         found = len(ready) + due
@@ -81,10 +81,17 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
         polling += node.unblocking_ps(thread) if woken else 0
         woken = dozed = False
         yield thread.hold(node.work(number, polling))
-        for _ in range(len(ready)):
-            yield from handle_replies(node, number, ready, sources)
-        for _ in range(due):
-            yield from send_task(node, number, *tasks.popleft())
+        replies = len(ready)
+        while replies + due > 0:
+            # Where clients ask for an event to send, both are on one ready list, in the order in
+            # which they became ready.
+            later = setup.polls_to_send and due and replies and tasks[0][0] < ready[0].ready_ps
+            if replies > 0 and not later:
+                replies -= 1
+                yield from handle_replies(node, number, ready, sources)
+            else:
+                due -= 1
+                yield from send_task(node, number, *tasks.popleft())
 
 
 def handle_replies(
@@ -107,9 +114,10 @@ def handle_replies(
     duration = times.generator_recv_ps + parsing_ps
     duration += node.copying(size_bytes, times.generator_recv_ps_per_kib)
     client.ready = client.received < client.returned
-    if client.ready:
-        ready.append(client)
     yield thread.hold(node.work(number, duration))
+    if client.ready:
+        client.ready_ps = node.now
+        ready.append(client)
     read_ps = client.first_read_ps if setup.counts_first_read else node.now - parsing_ps
     for index in replies:
         node.complete(client, index, read_ps)

@@ -68,6 +68,8 @@ class Client:
     """When the last poll found its socket empty."""
     taken_bytes: int = 0
     """Of the next reply."""
+    ready_ps: int = 0
+    """Since when it has replies to be taken."""
     first_read_ps: int = 0
     """When the load generator began to read the replies to a batch."""
     partial_bytes: int = 0
