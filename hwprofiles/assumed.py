@@ -18,6 +18,7 @@ class _Assumed(Record):
     scheduling: dict[str, Quantity]
     variation: Variation
     wake_spread: Curve
+    peer_curve: Curve
 
 
 _FILE = Path(str(resources.files(__package__) / "assumed.yaml"))
@@ -31,6 +32,9 @@ ASSUMED_VARIATION = _ASSUMED.variation
 
 ASSUMED_WAKE_SPREAD = tuple(_ASSUMED.wake_spread.points)
 """(share, factor) pairs: of wake-ups that take at most so many times their median."""
+
+ASSUMED_PEER_CURVE = tuple(_ASSUMED.peer_curve.points)
+"""(connections, factor) pairs: how many times as long calls on sockets take beside a peer."""
 
 
 def assumed_epoll_ctl(syscall_ns: float) -> Quantity:

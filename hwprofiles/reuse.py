@@ -42,7 +42,8 @@ AS_IT_IS = (
 
 OF_ONE_HOST = (
     *("id", "title", "notes", "sources", "reuse", "instance", "captured", "raw", "variation"),
-    *("latency_curve", "walk_curve", "interruptions", "wake_curve", "recv_curve", "send_curve"),
+    *("latency_curve", "walk_curve", "interruptions", "wake_curve"),
+    *("peer_curve", "recv_curve", "send_curve"),
     *("l3_fills_per_us", "price_usd_per_hour"),
 )
 

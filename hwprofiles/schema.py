@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, model_validator
 from forecache.sim.errors import InputError
 
 from .assumed import (
+    ASSUMED_PEER_CURVE,
     ASSUMED_SOFTIRQ_NS,
     ASSUMED_TLS,
     ASSUMED_VARIATION,
@@ -30,7 +31,7 @@ from .learned import LearnedTogether
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
 from .quantity import Curve, Origin, Quantity, Source, ranges_of
 from .reuse import ReusedHost
-from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed
+from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed, peer_scale
 from .windows import reorder_window
 
 _LEAST_NS_PER_BYTE = 1e-4
@@ -69,9 +70,14 @@ _DIRECT = {
 _CURVES = frozenset(
     {
         *("loaded_latency", "walk_curve", "interruptions", "wake_spread"),
-        *("recv_curve", "send_curve"),
+        *("recv_curve", "send_curve", "peer_curve"),
     }
 )
+SOCKET_CALLS = (
+    *("tcp_recv_ns", "tcp_send_ns", "unix_recv_ns", "unix_send_ns"),
+    *("epoll_wait_ns", "epoll_event_ns", "epoll_ctl_ns"),
+)
+"""What a capture measures on one CPU, and a peer on another one makes longer."""
 _NUMBERS = frozenset(field.name for field in fields(HostSpeed)) - _CURVES - {"host_id"}
 """Fields of `HostSpeed` that are numbers."""
 
@@ -89,6 +95,9 @@ class HostProfile(Group):
     something else takes a busy core away from its thread for at least that time in us: timer
     ticks, interrupts, the hypervisor, other programs. `wake_curve` (captured hosts) is which share
     of wake-ups is over after that time in ns; `ASSUMED_WAKE_SPREAD` where nothing is said.
+    `peer_curve` (captured hosts) is how many times as long a receive and a send take together as on
+    one CPU, on so many connections that are in epoll sets at both ends, the other end on another
+    CPU, one end working after the other; `ASSUMED_PEER_CURVE` where nothing is said.
     `recv_curve` and `send_curve` (captured hosts) are what receiving and sending a message of so
     many bytes take in ns, the other end on another core; catalogue hosts have
     `message_ns_per_byte` instead.
@@ -126,6 +135,7 @@ class HostProfile(Group):
     walk_curve: Curve | None = None
     interruptions: Curve | None = None
     wake_curve: Curve | None = None
+    peer_curve: Curve | None = None
     recv_curve: Curve | None = None
     send_curve: Curve | None = None
     l3_fills_per_us: Quantity | None = None
@@ -150,6 +160,7 @@ class HostProfile(Group):
                 )
         _check_interruptions(self.interruptions)
         _check_wake_curve(self.wake_curve)
+        _check_message_curve(self.peer_curve, "peer_curve")
         _check_message_curve(self.recv_curve, "recv_curve")
         _check_message_curve(self.send_curve, "send_curve")
         values = self.values()
@@ -227,6 +238,8 @@ class HostProfile(Group):
 
     def _as_speed(self, numbers: dict[str, float]) -> HostSpeed:
         counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
+        longer = peer_scale(self._curves["peer_curve"])
+        numbers |= {name: longer * numbers[name] for name in SOCKET_CALLS}
         return HostSpeed(host_id=self.id, **self._curves, **counts, **numbers)  # type: ignore[arg-type]
 
     @cached_property
@@ -260,6 +273,8 @@ class HostProfile(Group):
             )
         }
         curves["wake_spread"] = self.wake_spread
+        peers = ASSUMED_PEER_CURVE if self.peer_curve is None else self.peer_curve.points
+        curves["peer_curve"] = tuple(sorted(peers))
         curves["recv_curve"] = _per_byte(self.recv_curve, call_bytes=READ_BYTES)
         curves["send_curve"] = _per_byte(self.send_curve, call_bytes=SEGMENT_BYTES)
         return curves
@@ -355,7 +370,7 @@ def _check_wake_curve(curve: Curve | None) -> None:
 
 
 def _check_message_curve(curve: Curve | None, name: str) -> None:
-    """Different sizes and times above zero."""
+    """Different sizes, or counts, and times above zero."""
     if curve is None:
         return
     sizes, times_ns = zip(*sorted(curve.points), strict=True)

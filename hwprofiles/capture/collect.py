@@ -7,6 +7,7 @@ and what could not be measured at all is left to a range.
 """
 
 import os
+import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..speed import READ_BYTES
+from ..speed import PEER_CONNECTIONS, READ_BYTES
 from ..wake_ups import pause_us
 from . import cores, encryption, memory, sockets
 from .machine import CacheFacts, Machine
@@ -26,6 +27,9 @@ from .summary import rounded
 CHAINS = (1, 2, 4, 8, 12, 16, 24, 32, 48)
 ACROSS_BYTES = (64, 1024, 4096, 16_384, 65_000)
 """Sizes of messages between two CPUs."""
+PEER_CONNECTIONS_MEASURED = (PEER_CONNECTIONS, 256, 1024, 4096)
+"""On how many connections messages go between two CPUs, as far as files may be open."""
+_PEER_MESSAGES, _FEWEST_PEER_ROUNDS = 6000, 8
 ROUNDS = 3
 _ROUNDS_S = 28.0
 """No further round begins that would end later than this; an idle machine takes 21 s for three."""
@@ -46,6 +50,7 @@ _FEWEST_SLEEPS = 10
 _TCP, _UNIX = "messages over local TCP", "messages over Unix sockets"
 _EVENTS, _COPY, _WINDOWS = "epoll_wait", "large messages", "windows of messages"
 _ACROSS, _WAKING = "messages between two CPUs", "waking a thread on another CPU"
+_PEERS = "messages between two CPUs on many connections"
 SAMPLES = {
     _TCP: "tcp_send_ns",
     _UNIX: "unix_send_ns",
@@ -53,6 +58,7 @@ SAMPLES = {
     _COPY: "copy_ns_per_byte",
     _WINDOWS: "window_ns",
     _ACROSS: f"tcp_send_{ACROSS_BYTES[0]}_across_ns",
+    _PEERS: f"peer_{PEER_CONNECTIONS}",
     _WAKING: "wake_latency_ns",
 }
 """Probes that other programs may stop, in words, and samples that each has given if it ended."""
@@ -69,6 +75,8 @@ _WATCH_S = 3.0
 _WINDOWS_A_ROUND = 8
 _WINDOW_REPETITIONS = 100
 """Of messages there and back on all connections: about a tenth of a second."""
+_OTHER_FILES = 200
+"""What a process may have open besides the sockets of a probe."""
 _PAUSES_MS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
@@ -328,7 +336,7 @@ def _pair_round(pair: tuple[int, int], whole: Collected) -> PairRound:
     own = Collected(disturbed=whole.disturbed)
     distances_ns = [cores.distance_ns(pair, pin)]
     own.add("core_to_core_ns", cores.core_to_core_samples(*pair, pin))
-    for probe, part in ((_ACROSS, _across), (_WAKING, _sleepers)):
+    for probe, part in ((_ACROSS, _across), (_PEERS, _peers), (_WAKING, _sleepers)):
         own.attempt(probe, partial(part, pair))
         distances_ns.append(cores.distance_ns(pair, pin))
     return PairRound(distances_ns, own)
@@ -420,6 +428,45 @@ def _across(pair: tuple[int, int], found: Collected) -> None:
         costs = sockets.across_samples(*pair, pin, size=size, call_bytes=READ_BYTES)
         found.add(f"tcp_send_{size}_across_ns", [statistics.median(costs.send)])
         found.add(f"tcp_recv_{size}_across_ns", [statistics.median(costs.receive)])
+
+
+def _peers(pair: tuple[int, int], found: Collected) -> None:
+    """How many times as long messages between two CPUs take as between connections of one thread.
+
+    Both are measured right after each other: what a neighbour does to one it does to the other.
+    """
+    for count in PEER_CONNECTIONS_MEASURED:
+        with files_for(2 * count) as allowed:
+            if not allowed:
+                return
+            alone = sockets.awake_samples("tcp", repetitions=10)
+            both = sockets.across_samples(
+                *pair,
+                pin,
+                size=sockets.SMALL_BYTES,
+                call_bytes=sockets.SMALL_BYTES,
+                count=count,
+                rounds=max(_FEWEST_PEER_ROUNDS, _PEER_MESSAGES // count),
+                watched=True,
+            )
+        alone_ns = statistics.median(alone.send) + statistics.median(alone.receive)
+        both_ns = statistics.median(both.send) + statistics.median(both.receive)
+        found.add(f"peer_{count}", [both_ns / alone_ns])
+
+
+@contextmanager
+def files_for(sockets_open: int) -> Iterator[bool]:
+    """Let this process open so many sockets for a while; whether it may."""
+    few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = sockets_open + _OTHER_FILES
+    if most != resource.RLIM_INFINITY and wanted > most:
+        yield False
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(few, wanted), most))
+    try:
+        yield True
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
 
 
 def _copy_ns_per_byte() -> float:

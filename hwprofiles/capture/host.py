@@ -21,7 +21,14 @@ from ..parts import Cache, Captured, Dram, Kernel, Network, Tlb, Tls, Topology, 
 from ..quantity import Curve, Quantity, Source
 from ..schema import HostProfile
 from ..speed import READ_BYTES
-from .collect import ACROSS_BYTES, ROUNDS, SAMPLES, Collected, collect
+from .collect import (
+    ACROSS_BYTES,
+    PEER_CONNECTIONS_MEASURED,
+    ROUNDS,
+    SAMPLES,
+    Collected,
+    collect,
+)
 from .cores import ANSWER_INSTRUCTIONS
 from .machine import CacheFacts, Machine, busy_cpu_seconds, inspect_machine
 from .memory import LINE_BYTES
@@ -183,6 +190,7 @@ def describe(
         walk_curve=_walk_curve(found),
         interruptions=interruption_curve(machine, found),
         wake_curve=wake_curve(machine, found),
+        peer_curve=_peer_curve(machine, found),
         recv_curve=_message_curve(machine, found, "recv"),
         send_curve=_message_curve(machine, found, "send"),
         l3_fills_per_us=_fills(machine, found),
@@ -547,6 +555,27 @@ def _message_curve(machine: Machine, found: Collected, call: str) -> Curve | Non
         kind="measured",
         method=f"{call} of a message over local TCP between CPUs {machine.pair[0]} and "
         f"{machine.pair[1]}, both awake{how}; medians",
+        points=points,
+    )
+
+
+def _peer_curve(machine: Machine, found: Collected) -> Curve | None:
+    """How many times as long messages take with a peer on another CPU, by connections."""
+    points = [
+        (float(count), rounded(statistics.median(samples)))
+        for count in PEER_CONNECTIONS_MEASURED
+        if (samples := found.short.get(f"peer_{count}"))
+    ]
+    if machine.pair is None or len(points) < 2:
+        return None
+    return Curve(
+        x_unit="connections",
+        y_unit="1",
+        source=SOURCE,
+        kind="measured",
+        method=f"send and recv of {SMALL_BYTES} bytes over local TCP between CPUs "
+        f"{machine.pair[0]} and {machine.pair[1]}, one after the other, all connections in epoll "
+        "sets at both ends; against the same on one CPU right before; medians",
         points=points,
     )
 

@@ -4,7 +4,7 @@ import contextlib
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,11 +84,12 @@ def send_to_sleeper(
 
 @dataclass
 class Connections:
-    """Connected pairs; `servers` are watched by `epoll`."""
+    """Connected pairs; `servers` are watched by `epoll`, `clients` by `client_epoll` if at all."""
 
     clients: list[socket.socket]
     servers: list[socket.socket]
     epoll: select.epoll
+    client_epoll: select.epoll | None = None
 
     def descriptors(self, side: str) -> Any:
         """File descriptors of one side as int32."""
@@ -97,7 +98,9 @@ class Connections:
 
 
 @contextlib.contextmanager
-def connections(transport: str, count: int) -> Iterator[Connections]:
+def connections(
+    transport: str, count: int, *, watches_clients: bool = False
+) -> Iterator[Connections]:
     """`count` connected, non-blocking pairs over loopback TCP (`tcp`) or AF_UNIX (`unix`)."""
     with contextlib.ExitStack() as stack:
         pairs = []
@@ -117,12 +120,20 @@ def connections(transport: str, count: int) -> Iterator[Connections]:
                     end.setblocking(False)
                     stack.enter_context(end)
                 pairs.append((client, server))
-            epoll = stack.enter_context(contextlib.closing(select.epoll()))
-            for _, server in pairs:
-                epoll.register(server.fileno(), select.EPOLLIN)
+            clients, servers = [list(ends) for ends in zip(*pairs, strict=True)]
+            watched = (servers, clients) if watches_clients else (servers,)
+            epolls = [_watching(ends, stack) for ends in watched]
         except OSError as error:
             raise EngineError(f"local {transport} connections can't be opened: {error}.") from None
-        yield Connections([pair[0] for pair in pairs], [pair[1] for pair in pairs], epoll)
+        yield Connections(clients, servers, *epolls)
+
+
+def _watching(sockets: Sequence[socket.socket], stack: contextlib.ExitStack) -> select.epoll:
+    """A set that reports which of these can be read."""
+    epoll = stack.enter_context(contextlib.closing(select.epoll()))
+    for one in sockets:
+        epoll.register(one.fileno(), select.EPOLLIN)
+    return epoll
 
 
 @dataclass(frozen=True)
@@ -182,6 +193,7 @@ class AcrossCosts:
 
 def exchange(
     descriptors: np.ndarray,
+    epoll: int,
     buffer: np.ndarray,
     call_bytes: int,
     side: int,
@@ -192,16 +204,17 @@ def exchange(
 ) -> int:
     """One end of messages that go there and back on every descriptor, `took_ns` wide times.
 
-    Side 0 sends first, side 1 answers. Messages have the size of the buffer and are received in
+    Side 0 sends first, side 1 answers. Each side waits until the set `epoll` has reported all
+    messages, which is no part of what is timed; -1: it doesn't. Messages have the size of the buffer and are received in
     calls of at most `call_bytes`. `turn[0]` says whose turn it is; both sides share it, and it is 0
     to begin with. `took_ns[0, i]` and `took_ns[1, i]` become what sending and receiving take in
     round i. Gives -1 when a message gets stuck or the other side does not answer.
     """
     passed = loop(
         "exchange",
-        *(Descriptors, Word, Bytes, Word, Word, Word, Words, Words, Words, Word, Word),
+        *(Descriptors, Word, Word, Bytes, Word, Word, Word, Words, Words, Words, Word, Word),
     )
-    sizes = (len(descriptors), buffer, len(buffer), call_bytes)
+    sizes = (len(descriptors), epoll, buffer, len(buffer), call_bytes)
     rounds = took_ns.shape[1]
     return passed(descriptors, *sizes, side, turn, took_ns[0], took_ns[1], rounds, patience)
 
@@ -215,23 +228,31 @@ def across_samples(
     call_bytes: int,
     count: int = 16,
     rounds: int = 40,
+    watched: bool = False,
 ) -> AcrossCosts:
     """Cost of `send` and `recv` over TCP between threads on two CPUs, both of which are awake.
 
     Messages go there and back on `count` connections in turn, received in calls of at most
     `call_bytes`. Each side copies lines that the other one's cache holds, as an engine and its
     clients do.
+
+    Parameters
+    ----------
+    watched
+        Whether the connections are in epoll sets at both ends, which report every message.
     """
     turn = np.zeros(16, dtype=np.int64)  # more than a line, so that nothing else shares it
     took = np.zeros((2, 2, rounds), dtype=np.int64)
     outcome = [-1, -1]
-    with connections("tcp", count) as pairs:
+    with connections("tcp", count, watches_clients=watched) as pairs:
         ends = (pairs.descriptors("clients"), pairs.descriptors("servers"))
+        sets = (pairs.client_epoll, pairs.epoll)
 
         def run(side: int, cpu: int) -> None:
             pin(cpu)
             buffer = np.zeros(size, dtype=np.uint8)
-            outcome[side] = exchange(ends[side], buffer, call_bytes, side, turn, took[side])
+            epoll = sets[side].fileno() if watched else -1
+            outcome[side] = exchange(ends[side], epoll, buffer, call_bytes, side, turn, took[side])
 
         threads = [
             threading.Thread(target=run, args=(side, cpu), daemon=True)

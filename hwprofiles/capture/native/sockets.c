@@ -59,17 +59,32 @@ static int64_t move_all(const int32_t *sockets, int64_t count, uint8_t *message,
     return now_ns(CLOCK_MONOTONIC) - start;
 }
 
+// Call epoll_wait until it has reported `count` sockets; whether it has.
+static bool reported(int64_t epoll, int64_t count, int64_t patience) {
+    struct epoll_event events[MOST_EVENTS];
+    for (int64_t looks = 0; count > 0 && looks < patience; looks++) {
+        int found = epoll_wait((int)epoll, events, (int)min64(count, MOST_EVENTS), 0);
+        if (found < 0 && errno != EINTR) {
+            return false;
+        }
+        count -= max64(0, found);
+    }
+    return count <= 0;
+}
+
 // One end of messages of `size` bytes that go there and back between two threads.
 //
-// They are received in calls of at most `call_size` bytes.
+// They are received in calls of at most `call_size` bytes, once the set `epoll` has reported them;
+// -1: there is none.
 //
 // Side 0 sends on all its sockets when `turn` is even, side 1 receives them and sends as many back
 // when it is odd. `send_ns[i]` and `receive_ns[i]` are what all sockets of round i took. Returns -1
 // when a socket is closed, or when the other side has not answered within `patience` looks; then
 // `turn` is set to -1, and the other side gives up too.
-EXPORTED int64_t exchange(const int32_t *sockets, int64_t count, uint8_t *message, int64_t size,
-                          int64_t call_size, int64_t side, int64_t *turn, int64_t *send_ns,
-                          int64_t *receive_ns, int64_t rounds, int64_t patience) {
+EXPORTED int64_t exchange(const int32_t *sockets, int64_t count, int64_t epoll, uint8_t *message,
+                          int64_t size, int64_t call_size, int64_t side, int64_t *turn,
+                          int64_t *send_ns, int64_t *receive_ns, int64_t rounds,
+                          int64_t patience) {
     for (int64_t step = 0; step < 2 * rounds; step++) {
         // Side 0 sends first, side 1 receives first.
         bool sends = (step + side) % 2 == 0;
@@ -81,8 +96,11 @@ EXPORTED int64_t exchange(const int32_t *sockets, int64_t count, uint8_t *messag
                 return -1;
             }
         }
-        int64_t took = move_all(sockets, count, message, size, sends ? size : call_size, sends,
-                                patience / LOOKS_A_CALL);
+        int64_t took = -1;
+        if (sends || epoll < 0 || reported(epoll, count, patience / LOOKS_A_CALL)) {
+            took = move_all(sockets, count, message, size, sends ? size : call_size, sends,
+                            patience / LOOKS_A_CALL);
+        }
         if (took < 0) {
             __atomic_store_n(turn, -1, __ATOMIC_RELEASE);
             return -1;

@@ -1,0 +1,368 @@
+"""What a request is made of: turns of the event loop, sleeps, reads and writes, counted and predicted.
+
+Totals can be right by two errors; counts can't. Engines with one thread are driven by benchmark
+tools, one CPU each. A library that is preloaded into both counts their calls of epoll_wait, read
+and write, and the kernel says how often they went to sleep. Predicted is what the shipped engine
+does on this host, which is profiled first; nothing is fitted. Where the hypervisor had the two CPUs
+at another distance than in the profile, a point is measured again, and left out in the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.drive.engine_process import KEEP_FREED_PAGES, EngineProcess
+from forecache.calibration.drive.loadspec import LoadSpec
+from forecache.calibration.drive.preload import preload
+from forecache.calibration.drive.proc import thread_usage
+from forecache.hwprofiles.capture import capture_host
+from forecache.hwprofiles.capture.cores import alike, distance_ns
+from forecache.hwprofiles.catalogue import load_host
+from forecache.hwprofiles.files import write_text_atomic
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
+from forecache.models.prediction.predict import predict_cases
+from forecache.models.prediction.system import System
+from forecache.sim.native.toolchain import compiler
+
+from ..counts.shipped import json_text
+from ..harness import Asked, Files
+from ..markdown import table
+from . import rounds
+from .engines import Engine
+from .rounds import TOOLS
+
+FOLDER = Path("evidence/turns")
+"""A folder per host: its profile, and what was counted."""
+ARTEFACT = Path("docs/accuracy/turns.json")
+PAGE = Path("docs/turns.md")
+ENGINES = (
+    *("redis-6.2.11", "redis-7.0.15", "redis-8.0.6", "redis-8.6.3"),
+    *("valkey-8.0.1", "valkey-8.1.1", "valkey-9.1.2"),
+)
+KEYS, VALUE_BYTES = 10_000, 64
+POINTS = (
+    *((1, clients) for clients in (1, 2, 4, 16, 50, 200, 1000)),
+    *((pipeline, 50) for pipeline in (2, 4, 16)),
+)
+"""(pipeline, clients)."""
+WARM_UP_S, WINDOW_S, WINDOWS, TRIES = 0.5, 0.3, 3, 3
+REQUESTS = 40_000
+_SOURCE = Path(__file__).parent / "preload" / "counted.c"
+_COUNTS = ("waits", "events", "reads", "writes")
+QUANTITIES = ("server_us", "turns", "sleeps", "generator_us", "polls", "throughput_rps")
+"""What is predicted of a point: CPU time, turns and sleeps of the server's main thread a request,
+CPU time and calls of epoll_wait of the load generator."""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """The preloaded library, and the file that one program's counts are in."""
+
+    library: Path
+    counts: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program has to be started with."""
+        return {"LD_PRELOAD": str(self.library), "COUNTED": str(self.counts)}
+
+    def restart(self) -> None:
+        """Make the file anew, before a program starts."""
+        self.counts.write_bytes(bytes(8 * len(_COUNTS)))
+
+    def read(self) -> dict[str, int]:
+        """The counts by name."""
+        numbers = struct.unpack(f"{len(_COUNTS)}q", self.counts.read_bytes())
+        return dict(zip(_COUNTS, numbers, strict=True))
+
+
+def build_library(folder: Path) -> Path:
+    """Compile the library that counts."""
+    library = folder / "counted.so"
+    options = ("-O2", "-shared", "-fPIC", "-o", library, _SOURCE, "-ldl")
+    subprocess.run([*compiler(), *map(str, options)], check=True)
+    return library
+
+
+@dataclass
+class Bench:
+    """An engine and a tool, one CPU each."""
+
+    process: EngineProcess
+    tool: Path
+    counters: tuple[Counter, Counter]
+    cpus: tuple[int, int]
+    looks: list[dict[str, float]] = field(default_factory=list)
+
+    @contextmanager
+    def _driven(self, pipeline: int, clients: int) -> Iterator[int]:
+        """The tool at work; its process's number."""
+        counter = self.counters[1]
+        counter.restart()
+        options = ("-n", 10**9, "-c", clients, "-P", pipeline, "-r", KEYS)
+        where = ("-h", "127.0.0.1", "-p", self.process.address("tcp").port)
+        words = (self.tool, *where, *options, "get", "key:__rand_int__")
+        running = subprocess.Popen(
+            [str(word) for word in words],
+            env={**os.environ, **counter.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: os.sched_setaffinity(0, {self.cpus[1]}),
+        )
+        try:
+            yield running.pid
+        finally:
+            running.kill()
+            running.wait()
+
+    def windows(self, pipeline: int, clients: int) -> dict[str, float]:
+        """Medians over windows, a request."""
+        control = self.process.control()
+
+        def look(tool_pid: int) -> dict[str, float]:
+            said = dict(
+                line.split(":", 1) for line in control.info("stats").splitlines() if ":" in line
+            )
+            found = {
+                "seconds": time.monotonic(),
+                "requests": float(said["total_commands_processed"]),
+            }
+            pids = (self.process.pid, tool_pid)
+            for name, pid, counter in zip(("server", "generator"), pids, self.counters, strict=True):
+                usage = thread_usage(pid, pid)
+                found[f"{name}_us"] = usage.cpu_ns / 1000.0
+                found[f"{name}_sleeps"] = float(usage.voluntary_switches)
+                found |= {f"{name}_{key}": float(n) for key, n in counter.read().items()}
+            return found
+
+        rows = []
+        with self._driven(pipeline, clients) as pid:
+            time.sleep(WARM_UP_S)
+            before = look(pid)
+            for _ in range(WINDOWS):
+                time.sleep(WINDOW_S)
+                after = look(pid)
+                passed = {name: after[name] - before[name] for name in after}
+                rows.append(_per_request(passed))
+                before = after
+        return {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
+
+
+def _per_request(passed: dict[str, float]) -> dict[str, float]:
+    """What happened in a window, a request."""
+    requests = passed["requests"]
+    each = {name: passed[name] / requests for name in passed}
+    return {
+        "server_us": each["server_us"],
+        "turns": each["server_waits"],
+        "sleeps": each["server_sleeps"],
+        "reads": each["server_reads"],
+        "writes": each["server_writes"],
+        "generator_us": each["generator_us"],
+        "polls": each["generator_waits"],
+        "throughput_rps": requests / passed["seconds"],
+    }
+
+
+def measure(asked: Asked) -> Files:
+    """Count, on this host; `ENGINES` is as in the study generations."""
+    with rounds.engines_at_hand() as (scratch, engines):
+        host = capture_host(progress=asked.progress)
+        folder = FOLDER / host.id
+        library = build_library(scratch)
+        cpus = sorted(os.sched_getaffinity(0))[:2]
+        rows: list[dict[str, Any]] = []
+        for id_ in asked.only or ENGINES:
+            engine = rounds.engine_of(engines, id_)
+            for tool in TOOLS:
+                asked.progress(f"{engine.id}: {tool}")
+                program = rounds.tool_of(engines, tool)
+                found = _of_engine(engine, program, library, (cpus[0], cpus[1]), host_ns(host))
+                rows += [{"engine": engine.id, "tool": tool, **row} for row in found]
+        folder.mkdir(parents=True, exist_ok=True)
+        bare = host.model_copy(update={"raw": None})
+        write_text_atomic(folder / "host.yaml", bare.to_yaml())
+        write_text_atomic(folder / "counts.json", json_text(rows))
+    return predict(asked)
+
+
+def host_ns(host: Any) -> float:
+    """The distance between the CPUs that a profile holds for."""
+    return float(host.core_to_core_ns.best)
+
+
+def _of_engine(
+    engine: Engine, tool: Path, library: Path, cpus: tuple[int, int], apart_ns: float
+) -> Iterator[dict[str, Any]]:
+    spec = LoadSpec(keys=KEYS, key_bytes=16, value_sizes=((VALUE_BYTES, 1.0),), clients=50)
+    with tempfile.TemporaryDirectory(prefix="forecache-turns-") as scratch:
+        counters = tuple(Counter(library, Path(scratch) / name) for name in ("server", "tool"))
+        counters[0].restart()
+
+        class Counted(EngineProcess):
+            environment = {**KEEP_FREED_PAGES, **counters[0].environment}
+
+        with Counted(engine.server, cores=[cpus[0]]) as process:
+            preload(spec, process.address("tcp"), control=process.control(), cores=[cpus[1]])
+            bench = Bench(process, tool, (counters[0], counters[1]), cpus)
+            for pipeline, clients in POINTS:
+                row, distances = _settled(bench, pipeline, clients, apart_ns)
+                yield {"pipeline": pipeline, "clients": clients, "apart_ns": distances, **row}
+
+
+def _settled(
+    bench: Bench, pipeline: int, clients: int, apart_ns: float
+) -> tuple[dict[str, float], list[float]]:
+    """Windows between which the CPUs were as far apart as in the profile, if some can be had."""
+
+    def distance() -> float:
+        return distance_ns(bench.cpus, lambda cpu: os.sched_setaffinity(0, {cpu}))
+
+    for _ in range(TRIES):
+        before = distance()
+        row = bench.windows(pipeline, clients)
+        distances = [round(before, 1), round(distance(), 1)]
+        if all(alike(ns, apart_ns) for ns in distances):
+            break
+    return row, distances
+
+
+def predict(asked: Asked) -> Files:
+    """Predict what was counted, with shipped engines on each host."""
+    hosts = []
+    for folder in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
+        host = load_host(str(folder / "host.yaml"))
+        rows = json.loads((folder / "counts.json").read_text(encoding="utf-8"))
+        kept = [row for row in rows if all(alike(ns, host_ns(host)) for ns in row["apart_ns"])]
+        cases = []
+        for row in kept:
+            name, _, version = row["engine"].rpartition("-")
+            engine = load_engine(name, ".".join(version.split(".")[:2]))
+            given = Conditions(
+                command="get",
+                keys=KEYS,
+                value_bytes=VALUE_BYTES,
+                pipeline=row["pipeline"],
+                clients=row["clients"],
+                role="holdout",
+            )
+            system = System(host, engine, load_generator(row["tool"]))
+            cases.append(rounds.case_of(given, system, tool=row["tool"]))
+        asked.progress(f"{folder}: predicting {len(cases)} points")
+        predictions = predict_cases(cases, draws=0, replications=1, requests=REQUESTS)
+        points = []
+        for row, prediction in zip(kept, predictions, strict=True):
+            said = _simulated(prediction.nominal[0].result)
+            points.append({**row, "predicted": {name: said[name] for name in QUANTITIES}})
+        title = {"id": folder.name, "title": host.title, "date": str(host.captured.date)[:10]}
+        hosts.append({**title, "left_out": len(rows) - len(kept), "points": points})
+    return {ARTEFACT: json_text(hosts)}
+
+
+def _simulated(result: Any) -> dict[str, float]:
+    """The same of a run."""
+    each = {name: number / result.completions for name, number in result.counters.items()}
+    return {
+        "server_us": result.server_cpu_us_per_request,
+        "turns": each["loops"],
+        "sleeps": each["blocks"],
+        "generator_us": result.generator_cpu_us_per_request,
+        "polls": each["generator_polls"],
+        "throughput_rps": result.throughput_rps,
+    }
+
+
+NEAR_ENOUGH = 0.01
+"""A request: counts that differ by less count as right."""
+
+
+def error(row: dict[str, Any], name: str) -> float:
+    """Of a prediction, relative; 0 where a count is right within `NEAR_ENOUGH`."""
+    apart = row["predicted"][name] - row[name]
+    if name in ("turns", "sleeps", "polls") and abs(apart) < NEAR_ENOUGH:
+        return 0.0
+    return float(apart / row[name])
+
+
+def pages() -> Files:
+    """`docs/turns.md`."""
+    hosts = json.loads(ARTEFACT.read_text(encoding="utf-8"))
+    text = [
+        "# What a request is made of",
+        "",
+        "Totals can be right by two errors; counts can't. Engines with one thread served GETs of"
+        f" {VALUE_BYTES} B over {KEYS:,} keys, from one thread of a benchmark tool on the other CPU."
+        " A preloaded library counted calls of `epoll_wait`; sleeps are voluntary switches of the"
+        " main thread. Predicted are shipped engines on the host as profiled then: nothing was"
+        f" fitted. Errors of counts below {NEAR_ENOUGH:g} a request are taken to be none."
+        " `make evidence STUDY=turns`; what was counted is in `evidence/turns`.",
+    ]
+    for host in hosts:
+        text += ["", f"## {host['title']}, {host['date']}", "", *_errors(host["points"])]
+        text += ["", *_by_point(host["points"])]
+        if host["left_out"]:
+            text += [
+                "",
+                f"{host['left_out']} points are left out: the hypervisor had the CPUs at another"
+                " distance than in the profile.",
+            ]
+    return {PAGE: "\n".join(text) + "\n"}
+
+
+_WORDS = {
+    "server_us": "CPU us of the server",
+    "turns": "its turns",
+    "sleeps": "its sleeps",
+    "generator_us": "CPU us of the tool",
+    "polls": "its calls of epoll_wait",
+    "throughput_rps": "requests/s",
+}
+
+
+def _errors(points: Sequence[dict[str, Any]]) -> list[str]:
+    """Errors by quantity and tool."""
+    rows = []
+    for tool in TOOLS:
+        for name, words in _WORDS.items():
+            errors = [error(row, name) for row in points if row["tool"] == tool]
+            if errors:
+                middle, bias = np.median(np.abs(errors)), np.median(errors)
+                rows.append((tool, words, f"{middle:.1%}", f"{bias:+.1%}", str(len(errors))))
+    return table(("tool", "a request", ">median error", ">bias", ">points"), rows)
+
+
+def _by_point(points: Sequence[dict[str, Any]]) -> list[str]:
+    """Medians over engines, measured and predicted."""
+    rows = []
+    for tool in TOOLS:
+        for pipeline, clients in POINTS:
+            here = [
+                row
+                for row in points
+                if (row["tool"], row["pipeline"], row["clients"]) == (tool, pipeline, clients)
+            ]
+            if not here:
+                continue
+            cells = []
+            for name, digits in (("server_us", 2), ("turns", 3), ("sleeps", 3), ("generator_us", 2)):
+                found = np.median([row[name] for row in here])
+                said = np.median([row["predicted"][name] for row in here])
+                cells.append(f"{found:.{digits}f}, {said:.{digits}f}")
+            rows.append((tool, str(pipeline), str(clients), *cells))
+    header = ("tool", ">pipeline", ">clients", ">server, us", ">turns", ">sleeps", ">tool, us")
+    return ["Medians over engines, measured and predicted, a request:", "", *table(header, rows)]
