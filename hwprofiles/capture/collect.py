@@ -50,7 +50,7 @@ _FEWEST_SLEEPS = 10
 _TCP, _UNIX = "messages over local TCP", "messages over Unix sockets"
 _EVENTS, _COPY, _WINDOWS = "epoll_wait", "large messages", "windows of messages"
 _ACROSS, _WAKING = "messages between two CPUs", "waking a thread on another CPU"
-_PEERS = "messages between two CPUs on many connections"
+_PEERS = "many connections between two CPUs"
 SAMPLES = {
     _TCP: "tcp_send_ns",
     _UNIX: "unix_send_ns",

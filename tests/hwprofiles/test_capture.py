@@ -294,11 +294,37 @@ def test_larger_messages_between_cpus_take_longer() -> None:
     assert spread(large.receive)[1] > 3 * spread(small.receive)[1]
 
 
+@needs_two_cores
+def test_messages_on_connections_in_epoll_sets_are_reported_before_they_are_read() -> None:
+    costs = sockets.across_samples(
+        *MACHINE.pair, pin, size=64, call_bytes=64, count=200, rounds=12, watched=True
+    )
+    assert len(costs.send) == len(costs.receive) == 16
+    assert min(costs.send + costs.receive) > 0
+
+
+def test_what_a_peer_adds_is_left_out_where_files_may_not_be_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(collect.resource, "getrlimit", lambda _: (256, 1024))
+    monkeypatch.setattr(collect.resource, "setrlimit", lambda *_: None)
+    with collect.files_for(128) as few, collect.files_for(8192) as many:
+        assert (few, many) == (True, False)
+
+
+def test_a_profile_says_what_a_peer_adds_by_connections() -> None:
+    samples = {"peer_64": [1.2, 1.3, 1.25], "peer_1024": [1.4]}
+    pair = dataclasses.replace(MACHINE, pair=(0, 1))
+    curve = host._peer_curve(pair, collect.Collected(short=samples))
+    assert curve.points == [(64.0, 1.25), (1024.0, 1.4)]
+    assert host._peer_curve(pair, collect.Collected(short={"peer_64": [1.2]})) is None
+
+
 def test_a_side_that_is_left_alone_gives_up() -> None:
     turn, took = np.zeros(16, np.int64), np.zeros((2, 3), np.int64)
     with sockets.connections("tcp", 1) as pairs:
         servers, buffer = pairs.descriptors("servers"), np.zeros(64, np.uint8)
-        assert sockets.exchange(servers, buffer, 64, 1, turn, took, patience=1000) == -1
+        assert sockets.exchange(servers, -1, buffer, 64, 1, turn, took, patience=1000) == -1
     assert turn[0] == -1, "the other side is told"
 
 

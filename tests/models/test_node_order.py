@@ -66,6 +66,22 @@ def test_a_tool_may_poll_before_it_sends() -> None:
     assert polls[1] == pytest.approx(2 * polls[0], rel=0.01)
 
 
+def test_a_tool_that_polls_before_it_sends_takes_what_became_ready_first() -> None:
+    """Replies and sends take turns, so that the server sleeps as often with 100 clients as with 10.
+
+    Were all replies of a poll taken first, the server would have many requests at once after it:
+    with 100 clients it slept a sixth as often.
+    """
+    costs = {"generator_recv_ps": 1_000_000, "generator_send_ps": 3_000_000}
+    few, many = (
+        saturated(times=costs, clients=clients, generators=1, polls_to_send=1)
+        for clients in (10, 100)
+    )
+    assert few.load_generator_utilisation > 0.99
+    sleeps = [run.counters["blocks"] / run.completions for run in (few, many)]
+    assert sleeps[1] == pytest.approx(sleeps[0], rel=0.2)
+
+
 def test_replies_of_more_bytes_than_a_read_takes_are_read_in_several() -> None:
     sizes = {"reply_bytes_by_code": np.array([500, 500])}
     how = {"pipeline": 10, "outstanding_limit": 10, "clients": 1, "generators": 1}
