@@ -37,11 +37,12 @@ observed on."""
 
 BOTH_AT_WORK = 1.6
 """What a peer adds while both work, against what it adds where one works after the other, which is
-how a capture measures it: sockets, their locks and lists go back and forth more often. Seven engines
-under valkey-benchmark, pipeline 1, on a Zen 5 virtual machine whose hypervisor moved the CPUs
-meanwhile: 7.0 us of CPU a request in the server and 9.0 in the tool while the factor was 1.05 (26
-ns between cores), 8.4 and 11.0 while it was 1.24 (121 ns). The server asks for 1.7, the tool for
-1.4. That is one host; 1 to 2.5 would not surprise."""
+how a capture measures it: sockets, their locks and lists go back and forth more often.
+
+Seven engines under valkey-benchmark, pipeline 1, on a Zen 5 virtual machine whose hypervisor moved
+the CPUs meanwhile: 7.0 us of CPU a request in the server and 9.0 in the tool while the factor was
+1.05 (26 ns between cores), 8.4 and 11.0 while it was 1.24 (121 ns). The server asks for 1.7, the
+tool for 1.4. That is one host; 1 to 2.5 would not surprise."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,11 @@ class HostSpeed:
     last at least that long) pairs; none where nothing was measured. `wake_spread` has (share,
     factor) pairs: the share of wake-ups that take at most so many times `wake_latency_ns`.
     `peer_curve` has (connections, factor) pairs: how many times as long calls on sockets take with
-    the peer on another CPU. `recv_curve` and `send_curve` have (bytes, ns per byte) pairs, by the size of what is sent in
-    one go. Without them `message_ns_per_byte` stands for both, by the factors of `MESSAGE_SIZES`;
-    where it is 0, `copy_ns_per_byte` does whatever the size. `cores` counts the CPUs the operating
-    system can run threads on, which is twice the physical cores where there are two threads per
-    core. Unknown numbers are nan. `network_burst_gbit_per_s` is 0 where there are no bursts.
+    the peer on another CPU. `recv_curve` and `send_curve` have (bytes, ns per byte) pairs, by the
+    size of what is sent in one go. Without them `message_ns_per_byte` stands for both, by the
+    factors of `MESSAGE_SIZES`; where it is 0, `copy_ns_per_byte` does whatever the size. `cores`
+    counts the CPUs the operating system can run threads on, which is twice the physical cores where
+    there are two threads per core. Unknown numbers are nan. `network_burst_gbit_per_s` is 0 where there are no bursts.
     """
 
     host_id: str

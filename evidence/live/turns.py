@@ -1,4 +1,4 @@
-"""What a request is made of: turns of the event loop, sleeps, reads and writes, counted and predicted.
+"""What a request is made of: turns of the event loop, sleeps and calls, counted and predicted.
 
 Totals can be right by two errors; counts can't. Engines with one thread are driven by benchmark
 tools, one CPU each. A library that is preloaded into both counts their calls of epoll_wait, read
@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.capture.cores import alike, distance_ns
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import write_text_atomic
+from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import predict_cases
@@ -142,8 +143,8 @@ class Bench:
                 "seconds": time.monotonic(),
                 "requests": float(said["total_commands_processed"]),
             }
-            pids = (self.process.pid, tool_pid)
-            for name, pid, counter in zip(("server", "generator"), pids, self.counters, strict=True):
+            programs = {"server": self.process.pid, "generator": tool_pid}
+            for (name, pid), counter in zip(programs.items(), self.counters, strict=True):
                 usage = thread_usage(pid, pid)
                 found[f"{name}_us"] = usage.cpu_ns / 1000.0
                 found[f"{name}_sleeps"] = float(usage.voluntary_switches)
@@ -192,7 +193,7 @@ def measure(asked: Asked) -> Files:
             for tool in TOOLS:
                 asked.progress(f"{engine.id}: {tool}")
                 program = rounds.tool_of(engines, tool)
-                found = _of_engine(engine, program, library, (cpus[0], cpus[1]), host_ns(host))
+                found = _of_engine(engine, program, library, (cpus[0], cpus[1]), apart_ns(host))
                 rows += [{"engine": engine.id, "tool": tool, **row} for row in found]
         folder.mkdir(parents=True, exist_ok=True)
         bare = host.model_copy(update={"raw": None})
@@ -201,13 +202,13 @@ def measure(asked: Asked) -> Files:
     return predict(asked)
 
 
-def host_ns(host: Any) -> float:
+def apart_ns(host: HostProfile) -> float:
     """The distance between the CPUs that a profile holds for."""
     return float(host.core_to_core_ns.best)
 
 
 def _of_engine(
-    engine: Engine, tool: Path, library: Path, cpus: tuple[int, int], apart_ns: float
+    engine: Engine, tool: Path, library: Path, cpus: tuple[int, int], apart: float
 ) -> Iterator[dict[str, Any]]:
     spec = LoadSpec(keys=KEYS, key_bytes=16, value_sizes=((VALUE_BYTES, 1.0),), clients=50)
     with tempfile.TemporaryDirectory(prefix="forecache-turns-") as scratch:
@@ -215,18 +216,21 @@ def _of_engine(
         counters[0].restart()
 
         class Counted(EngineProcess):
-            environment = {**KEEP_FREED_PAGES, **counters[0].environment}
+            environment: ClassVar[dict[str, str]] = {
+                **KEEP_FREED_PAGES,
+                **counters[0].environment,
+            }
 
         with Counted(engine.server, cores=[cpus[0]]) as process:
             preload(spec, process.address("tcp"), control=process.control(), cores=[cpus[1]])
             bench = Bench(process, tool, (counters[0], counters[1]), cpus)
             for pipeline, clients in POINTS:
-                row, distances = _settled(bench, pipeline, clients, apart_ns)
+                row, distances = _settled(bench, pipeline, clients, apart)
                 yield {"pipeline": pipeline, "clients": clients, "apart_ns": distances, **row}
 
 
 def _settled(
-    bench: Bench, pipeline: int, clients: int, apart_ns: float
+    bench: Bench, pipeline: int, clients: int, apart: float
 ) -> tuple[dict[str, float], list[float]]:
     """Windows between which the CPUs were as far apart as in the profile, if some can be had."""
 
@@ -237,7 +241,7 @@ def _settled(
         before = distance()
         row = bench.windows(pipeline, clients)
         distances = [round(before, 1), round(distance(), 1)]
-        if all(alike(ns, apart_ns) for ns in distances):
+        if all(alike(ns, apart) for ns in distances):
             break
     return row, distances
 
@@ -248,7 +252,7 @@ def predict(asked: Asked) -> Files:
     for folder in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
         host = load_host(str(folder / "host.yaml"))
         rows = json.loads((folder / "counts.json").read_text(encoding="utf-8"))
-        kept = [row for row in rows if all(alike(ns, host_ns(host)) for ns in row["apart_ns"])]
+        kept = [row for row in rows if all(alike(ns, apart_ns(host)) for ns in row["apart_ns"])]
         cases = []
         for row in kept:
             name, _, version = row["engine"].rpartition("-")
@@ -269,7 +273,8 @@ def predict(asked: Asked) -> Files:
         for row, prediction in zip(kept, predictions, strict=True):
             said = _simulated(prediction.nominal[0].result)
             points.append({**row, "predicted": {name: said[name] for name in QUANTITIES}})
-        title = {"id": folder.name, "title": host.title, "date": str(host.captured.date)[:10]}
+        date = "" if host.captured is None else str(host.captured.date)[:10]
+        title = {"id": folder.name, "title": host.title, "date": date}
         hosts.append({**title, "left_out": len(rows) - len(kept), "points": points})
     return {ARTEFACT: json_text(hosts)}
 
@@ -306,9 +311,9 @@ def pages() -> Files:
         "# What a request is made of",
         "",
         "Totals can be right by two errors; counts can't. Engines with one thread served GETs of"
-        f" {VALUE_BYTES} B over {KEYS:,} keys, from one thread of a benchmark tool on the other CPU."
-        " A preloaded library counted calls of `epoll_wait`; sleeps are voluntary switches of the"
-        " main thread. Predicted are shipped engines on the host as profiled then: nothing was"
+        f" {VALUE_BYTES} B over {KEYS:,} keys, from one thread of a benchmark tool on the other"
+        " CPU. A preloaded library counted calls of `epoll_wait`; sleeps are voluntary switches of"
+        " the main thread. Predicted are shipped engines on the host as profiled then: nothing was"
         f" fitted. Errors of counts below {NEAR_ENOUGH:g} a request are taken to be none."
         " `make evidence STUDY=turns`; what was counted is in `evidence/turns`.",
     ]
@@ -358,8 +363,8 @@ def _by_point(points: Sequence[dict[str, Any]]) -> list[str]:
             ]
             if not here:
                 continue
-            cells = []
-            for name, digits in (("server_us", 2), ("turns", 3), ("sleeps", 3), ("generator_us", 2)):
+            cells, shown = [], {"server_us": 2, "turns": 3, "sleeps": 3, "generator_us": 2}
+            for name, digits in shown.items():
                 found = np.median([row[name] for row in here])
                 said = np.median([row["predicted"][name] for row in here])
                 cells.append(f"{found:.{digits}f}, {said:.{digits}f}")

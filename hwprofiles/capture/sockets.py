@@ -205,10 +205,10 @@ def exchange(
     """One end of messages that go there and back on every descriptor, `took_ns` wide times.
 
     Side 0 sends first, side 1 answers. Each side waits until the set `epoll` has reported all
-    messages, which is no part of what is timed; -1: it doesn't. Messages have the size of the buffer and are received in
-    calls of at most `call_bytes`. `turn[0]` says whose turn it is; both sides share it, and it is 0
-    to begin with. `took_ns[0, i]` and `took_ns[1, i]` become what sending and receiving take in
-    round i. Gives -1 when a message gets stuck or the other side does not answer.
+    messages, which is no part of what is timed; -1: it doesn't. Messages have the size of the
+    buffer and are received in calls of at most `call_bytes`. `turn[0]` says whose turn it is; both
+    sides share it, and it is 0 to begin with. `took_ns[0, i]` and `took_ns[1, i]` become what
+    sending and receiving take in round i. Gives -1 when a message gets stuck or the other side does not answer.
     """
     passed = loop(
         "exchange",
@@ -246,13 +246,15 @@ def across_samples(
     outcome = [-1, -1]
     with connections("tcp", count, watches_clients=watched) as pairs:
         ends = (pairs.descriptors("clients"), pairs.descriptors("servers"))
-        sets = (pairs.client_epoll, pairs.epoll)
+        sets = [-1, -1]
+        if watched and pairs.client_epoll is not None:
+            sets = [pairs.client_epoll.fileno(), pairs.epoll.fileno()]
 
         def run(side: int, cpu: int) -> None:
             pin(cpu)
             buffer = np.zeros(size, dtype=np.uint8)
-            epoll = sets[side].fileno() if watched else -1
-            outcome[side] = exchange(ends[side], epoll, buffer, call_bytes, side, turn, took[side])
+            times = (call_bytes, side, turn, took[side])
+            outcome[side] = exchange(ends[side], sets[side], buffer, *times)
 
         threads = [
             threading.Thread(target=run, args=(side, cpu), daemon=True)
