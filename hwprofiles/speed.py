@@ -59,7 +59,8 @@ class HostSpeed:
     size of what is sent in one go. Without them `message_ns_per_byte` stands for both, by the
     factors of `MESSAGE_SIZES`; where it is 0, `copy_ns_per_byte` does whatever the size. `cores`
     counts the CPUs the operating system can run threads on, which is twice the physical cores where
-    there are two threads per core. Unknown numbers are nan. `network_burst_gbit_per_s` is 0 where there are no bursts.
+    there are two threads per core. Unknown numbers are nan. `network_burst_gbit_per_s` is 0 where
+    there are no bursts.
     """
 
     host_id: str

@@ -208,7 +208,8 @@ def exchange(
     messages, which is no part of what is timed; -1: it doesn't. Messages have the size of the
     buffer and are received in calls of at most `call_bytes`. `turn[0]` says whose turn it is; both
     sides share it, and it is 0 to begin with. `took_ns[0, i]` and `took_ns[1, i]` become what
-    sending and receiving take in round i. Gives -1 when a message gets stuck or the other side does not answer.
+    sending and receiving take in round i. Gives -1 when a message gets stuck or the other side does
+    not answer.
     """
     passed = loop(
         "exchange",

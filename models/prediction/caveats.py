@@ -113,6 +113,11 @@ def _of_the_instance(scenario: Scenario, system: System) -> list[str]:
             f"are taken to be {times.best:g} times ({times.low:g} to {times.high:g}) as long as on "
             "AWS's, and waking more; `forecache profile` measures them there"
         )
+    if host.captured is not None and host.peer_curve is None and host.speed().cores > 1:
+        found.append(
+            f"the profile of {host.id} does not say how far apart its CPUs are for calls on sockets, "
+            "which may take twice as long: `forecache profile` of today measures it"
+        )
     return found
 
 
