@@ -67,7 +67,7 @@ def test_first_level_latency_is_whole_cycles(host: HostProfile) -> None:
     assert cycles == pytest.approx(round(cycles), abs=0.1)
 
 
-@pytest.mark.parametrize("host_id", ["graviton2", "graviton4", "icelake-8375c"])
+@pytest.mark.parametrize("host_id", ["graviton2", "graviton4", "icelake-8375c", "skylake-8175m"])
 def test_loaded_latency_starts_at_idle_and_rises(host_id: str) -> None:
     dram = HOSTS[host_id].dram
     assert dram.loaded_latency is not None
