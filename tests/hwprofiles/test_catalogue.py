@@ -24,6 +24,7 @@ CHECKOUT = Path(__file__).parents[2]
 def test_the_hosts_are_there() -> None:
     assert set(HOSTS) == {
         *("graviton2", "graviton3", "graviton4", "altra", "axion", "cobalt-100"),
+        *("skylake-8175m", "skylake-8124m"),
         *("icelake-8375c", "sapphire-rapids", "emerald-rapids", "granite-rapids"),
         *("zen3-milan", "zen4-9r14", "zen5-turin"),
         *("ivybridge-e5-2670v2", "raspberry-pi-cm4", "xeon-m1"),
@@ -66,7 +67,7 @@ def test_first_level_latency_is_whole_cycles(host: HostProfile) -> None:
     assert cycles == pytest.approx(round(cycles), abs=0.1)
 
 
-@pytest.mark.parametrize("host_id", ["graviton2", "graviton4", "icelake-8375c"])
+@pytest.mark.parametrize("host_id", ["graviton2", "graviton4", "icelake-8375c", "skylake-8175m"])
 def test_loaded_latency_starts_at_idle_and_rises(host_id: str) -> None:
     dram = HOSTS[host_id].dram
     assert dram.loaded_latency is not None
@@ -368,13 +369,14 @@ def test_what_aws_says_of_connections_and_packets_is_in_all_its_hosts() -> None:
 
 
 def test_an_instance_is_headed_with_every_processor_that_it_may_have() -> None:
-    """Google and Microsoft promise none for these families; the first is simulated."""
+    """The provider promises none for these families; the first is simulated."""
     may_differ = {
         instance.family: load_host(name)
         for name, instance in INSTANCES.items()
         if instance.burst_gbit_per_s and load_host(name).processors
     }
-    assert set(may_differ) == {"n2", "Dv5", "Dsv5", "Ev5", "Esv5", "Dasv5"}
+    azure = {"Dv5", "Dsv5", "Ev5", "Esv5", "Dasv5"}
+    assert set(may_differ) == {"m5", "c5", "r5", "n2"} | azure
     for host in may_differ.values():
         first = host.processors[0]
         assert len(host.processors) > 1
@@ -388,4 +390,5 @@ def test_an_instance_is_headed_with_every_processor_that_it_may_have() -> None:
     assert load_host("n2-standard-8").title == (
         "n2-standard-8 (Ice Lake or Cascade Lake; simulated: Ice Lake)"
     )
+    assert load_host("r5.large").title == ("r5.large (Skylake or Cascade Lake; simulated: Skylake)")
     assert "Ice Lake" not in load_host("m6i.large").title
