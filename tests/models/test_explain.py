@@ -112,7 +112,7 @@ def test_who_parses_a_pipeline_depends_on_the_engine(version: str, share: float)
 def test_what_the_main_thread_does_by_itself_beside_io_threads_is_its_own() -> None:
     """With few events a turn Valkey 8 serves some clients without its I/O threads."""
     rows, result = stages(
-        engine_version="8.0", io_threads=2, workload={"clients": 12, "pipeline": 4}
+        engine_version="8.0", io_threads=2, workload={"clients": 15, "pipeline": 2}
     )
     inline = result.counters["inline_writes"] / result.counters["writes"]
     assert 0.05 < inline < 0.95

@@ -148,7 +148,7 @@ def test_an_interval_near_capacity_begins_no_lower_than_at_less_load() -> None:
         others = math.hypot(parts.monte_carlo, parts.discrepancy, parts.windows)
         assert estimate.low > 0.99 * fastest[-1] * math.exp(-others)
     symmetric = estimate.value * math.exp(-parts.parameters)
-    assert symmetric < 0.95 * fastest[0]
+    assert symmetric < 0.97 * fastest[0]
     assert lows == sorted(lows)
 
 
