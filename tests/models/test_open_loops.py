@@ -138,7 +138,7 @@ def test_numbers_that_overload_leave_a_latency_without_a_bound() -> None:
 def test_an_interval_near_capacity_begins_no_lower_than_at_less_load() -> None:
     """Draws near overload have long queues: they make no latency at other draws shorter."""
     lows, fastest = [], []
-    for rate_rps in (600_000, 900_000, 1_050_000):
+    for rate_rps in (600_000, 900_000, 1_030_000):
         prediction = predicted(rate_rps, draws=16)
         estimate = prediction.estimate("p50_ms")
         assert estimate is not None
@@ -148,7 +148,7 @@ def test_an_interval_near_capacity_begins_no_lower_than_at_less_load() -> None:
         others = math.hypot(parts.monte_carlo, parts.discrepancy, parts.windows)
         assert estimate.low > 0.99 * fastest[-1] * math.exp(-others)
     symmetric = estimate.value * math.exp(-parts.parameters)
-    assert symmetric < 0.97 * fastest[0]
+    assert symmetric < 0.95 * fastest[0]
     assert lows == sorted(lows)
 
 
