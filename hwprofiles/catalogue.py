@@ -22,7 +22,7 @@ from .named_files import names_file, read_with_files
 from .parts import Kernel, Topology
 from .quantity import Quantity, Source
 from .reuse import complete, reuses
-from .schema import HostProfile
+from .schema import SOCKET_CALLS, HostProfile
 
 HOST_FOLDER = Path(__file__).parent / "hosts"
 
@@ -271,10 +271,7 @@ def _network_of(instance: Instance) -> dict[str, Quantity | None]:
 
 
 _WAKING = ("wake_send_ns", "block_ns")
-_CALLS = (
-    *("syscall_ns", "tcp_recv_ns", "tcp_send_ns", "unix_recv_ns", "unix_send_ns"),
-    *("epoll_wait_ns", "epoll_event_ns", "epoll_ctl_ns"),
-)
+_CALLS = ("syscall_ns", *SOCKET_CALLS)
 
 
 def _kernel_of(instance: Instance, host: HostProfile) -> Kernel:

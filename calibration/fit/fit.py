@@ -17,7 +17,7 @@ import numpy as np
 
 from forecache.hwprofiles.parts import Kernel
 from forecache.hwprofiles.quantity import Quantity, Source, kind_of_fit
-from forecache.hwprofiles.schema import HostProfile
+from forecache.hwprofiles.schema import SOCKET_CALLS, HostProfile
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, Observed
 from forecache.sim.effort import check_work
@@ -297,10 +297,7 @@ def given_host(posterior: Posterior) -> np.ndarray:
 
 
 _SCALED = {
-    "kernel_scale": (
-        *("tcp_recv_ns", "tcp_send_ns", "unix_recv_ns", "unix_send_ns"),
-        *("epoll_wait_ns", "epoll_event_ns", "epoll_ctl_ns"),
-    ),
+    "kernel_scale": SOCKET_CALLS,
     "wake_scale": ("wake_send_ns", "block_ns"),
 }
 """What of a host's kernel an engine's scales multiply."""
