@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Tool:
     program: Path
     core: int
     process: EngineProcess
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def command_line(self, words: Sequence[str], *options: object, requests: int) -> list[str]:
         """What repeats a command of these words so many times."""
@@ -65,18 +66,19 @@ class Tool:
     def window(self, words: Sequence[str], *options: object) -> Window:
         """The calmest of several tries while a command is repeated."""
         control = self.process.control()
-        with self._running(words, *options) as tool_pid:
+        with self.running(words, *options) as tool_pid:
             time.sleep(WARM_UP_S)
             return calmest(lambda: _tried(self.process.pid, tool_pid, control))
 
     @contextmanager
-    def _running(self, words: Sequence[str], *options: object) -> Iterator[int]:
+    def running(self, words: Sequence[str], *options: object) -> Iterator[int]:
         """At work; its process's number."""
         running = subprocess.Popen(
             self.command_line(words, *options, requests=_ENDLESS),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, **self.environment},
             preexec_fn=self._on_its_core,
         )
         try:
