@@ -116,7 +116,8 @@ def _of_the_instance(scenario: Scenario, system: System) -> list[str]:
     if host.captured is not None and host.peer_curve is None and host.speed().cores > 1:
         found.append(
             f"the profile of {host.id} does not say how much longer calls on sockets take when "
-            "the peer works on another CPU, up to twice as long; make it again"
+            "the peer works on another CPU, up to twice as long: `forecache profile` of today "
+            "measures it"
         )
     return found
 
