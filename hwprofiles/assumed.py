@@ -51,7 +51,7 @@ def assumed_epoll_ctl(syscall_ns: float) -> Quantity:
 
 
 def assumed_scheduling(cores: int) -> dict[str, Quantity]:
-    """What threads that share cores go by.
+    """What threads that share cores, or sleep for a short time, go by.
 
     Parameters
     ----------

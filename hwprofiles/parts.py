@@ -83,6 +83,10 @@ class Kernel(Group):
         What threads that share cores go by: how long one keeps its core while others wait (as in
         `/sys/kernel/debug/sched/base_slice_ns`), how often the kernel looks (CONFIG_HZ), and how
         long it takes until another thread goes on; `assumed_scheduling` where nothing is said.
+    short_sleep_share
+        How much of `wake_send_ns` and of `block_ns` it takes to wake a thread that has only just
+        fallen asleep. From there they rise with the time it has slept, and are whole when that is
+        `block_ns`. `assumed_scheduling` where nothing is said.
     """
 
     syscall_ns: Quantity
@@ -102,6 +106,7 @@ class Kernel(Group):
     time_slice_us: Quantity | None = None
     timer_tick_us: Quantity | None = None
     context_switch_ns: Quantity | None = None
+    short_sleep_share: Quantity | None = None
 
 
 class Variation(Group):

@@ -36,7 +36,7 @@ from .windows import reorder_window
 
 _LEAST_NS_PER_BYTE = 1e-4
 
-_SCHEDULING = ("time_slice_us", "timer_tick_us", "context_switch_ns")
+_SCHEDULING = ("time_slice_us", "timer_tick_us", "context_switch_ns", "short_sleep_share")
 
 # HostSpeed fields that stand for exactly one leaf, with that leaf's path.
 _DIRECT = {
@@ -305,7 +305,7 @@ class HostProfile(Group):
 
     @cached_property
     def scheduling(self) -> dict[str, Quantity]:
-        """What threads that share cores go by, by `HostSpeed` field."""
+        """What threads that share cores, or sleep for a short time, go by, by `HostSpeed` field."""
         cores = round(self.topology.cores.best * self.topology.threads_per_core.best)
         return {
             name: getattr(self.kernel, name) or leaf

@@ -116,6 +116,7 @@ class HostSpeed:
     time_slice_us: float = 2800.0
     timer_tick_us: float = 4000.0
     context_switch_ns: float = 1500.0
+    short_sleep_share: float = 0.4
     network_mtu_bytes: float = 1500.0
     network_flow_gbit_per_s: float = math.inf
     network_burst_gbit_per_s: float = 0.0

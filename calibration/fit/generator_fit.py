@@ -6,6 +6,7 @@ It is a station of the simulation like any other, so it has to be as right as th
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ..bundle.points import ObservedPoint
 from .prior import rests_on_prior
 from .regression import Posterior, Problem, fit
 from .scenarios import scenario_of
-from .work_model import counts_of
+from .work_model import counts_of, wake_times
 
 POINT_ERROR = 0.05
 PRIOR_ERRORS = {"poll": 0.6, "batch": 0.6, "request": 0.6, "kernel": 0.12, "wake": 0.3}
@@ -79,7 +80,9 @@ def _row(point: ObservedPoint, generator: GeneratorProfile, speed: HostSpeed) ->
     copying += reply_bytes * speed.recv_ns_per_byte(given.pipeline * reply_bytes)
     kernel = turns * speed.epoll_wait_ns + events * speed.epoll_event_ns
     kernel += reads * recv_ns + sends * send_ns + copying
-    wake = counts.generator_wakes * speed.block_ns + counts.server_sleeps * speed.wake_send_ns
+    # Where the server pays for sending the wake-up, the generator blocks; and the other way round.
+    paid = {"wake_send_ns": speed.block_ns, "block_ns": speed.wake_send_ns}
+    wake = sum(wake_times(counts, replace(speed, **paid)))
     return [
         turns * work.poll_instructions / rate,
         events * work.batch_instructions / rate,

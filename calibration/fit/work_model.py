@@ -63,6 +63,9 @@ class PointCounts:
     one by one."""
     generator_wakes: float
     server_sleeps: float
+    generator_sleep_ns: float = math.inf
+    server_sleep_ns: float = math.inf
+    """How long one of these sleeps lasts, until the thread has its CPU again."""
     resumed: float = 0.0
     """Reads that need no recv: they go on with what an earlier turn has left."""
     rearms: float = 0.0
@@ -101,9 +104,19 @@ def counts_of(point: ObservedPoint, *, events: int = 1) -> PointCounts:
         segments=writes if np.isnan(received) else max(writes, received),
         generator_wakes=0.0 if np.isnan(wakes) else wakes,
         server_sleeps=sleeps,
+        generator_sleep_ns=_sleep_ns(point, "generator_cpu", point.given.generator_threads, wakes),
+        server_sleep_ns=_sleep_ns(point, "main_thread_cpu", 1, sleeps),
         resumed=resumed / point.given.pipeline,
         rearms=2 * (resumed > 0) / point.given.pipeline,
     )
+
+
+def _sleep_ns(point: ObservedPoint, cpu: str, threads: int, sleeps: float) -> float:
+    """How long a sleep lasts on average: what threads don't compute, by how often they sleep."""
+    if not sleeps > 0.0:
+        return math.inf
+    request_ns = threads * 1e9 / point.ordinary("throughput_rps")
+    return max(0.0, request_ns - point.ordinary(f"{cpu}_ns_per_request")) / sleeps
 
 
 def instruction_counts(
@@ -149,13 +162,15 @@ class PointTimes:
     Attributes
     ----------
     user : (points, len(INSTRUCTIONS))
-    kernel, wake, copy : (points,)
+    kernel, wake, short_wake, copy : (points,)
+        `short_wake` is what sleeps take however short they are.
     touch, stream, old_value, buffers, tail : (points, len(FILLS_GRID))
     """
 
     user: np.ndarray
     kernel: np.ndarray
     wake: np.ndarray
+    short_wake: np.ndarray
     copy: np.ndarray
     touch: np.ndarray
     stream: np.ndarray
@@ -190,7 +205,7 @@ def _one_point(
     kernel = counts.turns * speed.epoll_wait_ns + counts.segments * send_ns
     kernel += (counts.reads - counts.resumed) * recv_ns + counts.reads * speed.epoll_event_ns
     kernel += counts.rearms * 2 * speed.epoll_ctl_ns
-    wake = counts.generator_wakes * speed.wake_send_ns + counts.server_sleeps * speed.block_ns
+    wake, short_wake = wake_times(counts, speed)
     batch = _batch(scenario, engine)
     done = instruction_counts(kinds, scenario, engine, counts)
     user = [inputs.user_ns(done[name] * getattr(work, name)) for name in INSTRUCTIONS]
@@ -217,6 +232,7 @@ def _one_point(
         user=np.array(user),
         kernel=np.array(work.kernel_scale * kernel),
         wake=np.array(work.wake_scale * wake),
+        short_wake=np.array(short_wake),
         copy=np.array(inputs.copying_ns()),
         touch=waits[0],
         stream=work.stream_scale * waits[1],
@@ -224,6 +240,28 @@ def _one_point(
         buffers=waits[3],
         tail=waits[4],
     )
+
+
+def wake_times(counts: PointCounts, speed: HostSpeed) -> tuple[float, float]:
+    """CPU ns per request of the server's sleeps and of waking the load generator.
+
+    Returns
+    -------
+    What an engine's `wake_scale` multiplies, and what it does not: the share that sleeps take
+    however short they are.
+    """
+    # A sleep lasts until its thread runs; its price goes by when it was woken.
+    on_its_way_ns = speed.wake_latency_ns - speed.tcp_send_ns - speed.wake_send_ns - speed.block_ns
+    scaled = fixed = 0.0
+    for often, lasts_ns, full_ns in (
+        (counts.generator_wakes, counts.generator_sleep_ns, speed.wake_send_ns),
+        (counts.server_sleeps, counts.server_sleep_ns, speed.block_ns),
+    ):
+        slept_ns = max(0.0, lasts_ns - max(speed.syscall_ns, on_its_way_ns))
+        grown = min(1.0, slept_ns / speed.block_ns)
+        scaled += often * grown * full_ns
+        fixed += often * (1.0 - grown) * speed.short_sleep_share * full_ns
+    return scaled, fixed
 
 
 SCALES = ("kernel_scale", "wake_scale", "touch_scale", "stream_scale", "value_touches")
@@ -276,7 +314,7 @@ class WorkModel:
         return {
             "user": t.user @ user,
             "kernel": factor["kernel_scale"] * t.kernel,
-            "wake": factor["wake_scale"] * t.wake,
+            "wake": factor["wake_scale"] * t.wake + t.short_wake,
             "copy": t.copy,
             "memory": memory,
             "buffers": waits(t.buffers),

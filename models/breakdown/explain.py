@@ -165,11 +165,11 @@ class _Steps:
     def rows(self) -> list[Row]:
         """All steps."""
         times = self.times
-        dozes, polls, blocks = self._naps_and_polls()
+        dozes, polls = self._naps_and_polls()
         polling = polls * times.poll_ps + self.reads * times.poll_event_ps
         looping = self.per_request("loops") * times.loop_ps + polling
         handshakes, by_main = self.per_request("handshakes"), self.per_request("inline_handshakes")
-        waking = self.per_request("paid_wakes") * times.wake_send_ps
+        waking = self.per_request("paid_wakes_ps")
         rows = [
             *self._reading(),
             ("look up ahead", "main", _prefetching_ps(self.result, times.prefetch_by_keys_ps)),
@@ -177,7 +177,7 @@ class _Steps:
             ("wait for memory", "main", memory_wait_ps(self.result, times)),
             *self._writing(),
             *self.by(self.written_inline, "wake the receiver", waking),
-            ("sleep and wake up", "main", dozes * times.doze_ps + blocks * times.block_ps),
+            ("sleep and wake up", "main", dozes * times.doze_ps + self.per_request("blocks_ps")),
             ("accept", "main", handshakes * times.accept_ps + by_main * times.handshake_ps),
             ("handshake", "I/O", (handshakes - by_main) * times.handshake_ps),
         ]
@@ -188,17 +188,17 @@ class _Steps:
             return [*rows, *self._handing_over(), *self.by(self.read_inline, POLL, polling)]
         return [*rows, (EVENT_LOOP, "main", looping)]
 
-    def _naps_and_polls(self) -> tuple[float, float, float]:
-        """Looks before it sleeps, polls that find something, and sleeps of the main thread.
+    def _naps_and_polls(self) -> tuple[float, float]:
+        """Looks before it sleeps, and polls that find something, of the main thread.
 
         A call that finds nothing looks again before it sleeps, and when it has been woken.
         """
         loops, blocks, polls = (self.per_request(n) for n in ("loops", "blocks", "polls"))
         if self.forked:
-            return max(0.0, polls - loops), max(0.0, loops - blocks), blocks
+            return max(0.0, polls - loops), max(0.0, loops - blocks)
         if self.threaded:
-            return blocks, max(0.0, polls - 2.0 * blocks), blocks
-        return max(0.0, polls - loops - blocks), loops, blocks
+            return blocks, max(0.0, polls - 2.0 * blocks)
+        return max(0.0, polls - loops - blocks), loops
 
     def _reading(self) -> list[Row]:
         times = self.times

@@ -261,7 +261,12 @@ def buffer_dram_lines(lines: float, touches: float, caches: CacheTimes) -> float
 
 
 def buffer_wait_ns(lines: float, touches: float, speed: HostSpeed, caches: CacheTimes) -> float:
-    """Wait per line of a buffer that a copy goes through in order.
+    """Wait per line of a buffer that a copy goes through in order; see `line_wait_ns`."""
+    return line_wait_ns(lines, touches, speed, caches) / COPIED_AT_ONCE
+
+
+def line_wait_ns(lines: float, touches: float, speed: HostSpeed, caches: CacheTimes) -> float:
+    """Wait per line, beyond the second cache, of lines that are touched in turn, one at a time.
 
     Parameters
     ----------
@@ -275,7 +280,7 @@ def buffer_wait_ns(lines: float, touches: float, speed: HostSpeed, caches: Cache
     in_l3 = max(in_l2, float(hit_shares(each, caches.l3_requests)[0]))
     near_ns = max(0.0, speed.l3_ns - speed.l2_ns)
     far_ns = max(near_ns, speed.dram_ns - speed.l2_ns)
-    return (near_ns * (in_l3 - in_l2) + far_ns * (1.0 - in_l3)) / COPIED_AT_ONCE
+    return near_ns * (in_l3 - in_l2) + far_ns * (1.0 - in_l3)
 
 
 def beyond(reach_bytes: float, data_bytes: float) -> float:

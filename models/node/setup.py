@@ -59,6 +59,11 @@ class NodeTimes(NamedTuple):
     """CPU time of being scheduled again."""
     wake_send_ps: int
     """Time that waking a sleeper adds to the sender's system call."""
+    short_block_ps: int
+    short_wake_send_ps: int
+    """The same two of a thread that has only just fallen asleep."""
+    long_sleep_ps: int
+    """From that price to the whole one they rise with the time it has slept, up to this long."""
     read_event_ps: int
     """User-space work per readable client."""
     recv_ps: int

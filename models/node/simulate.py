@@ -20,7 +20,8 @@ from .policies import POLICIES, running, under_policy
 from .setup import OWN_CORE, NodeSetup, NodeTimes, core_ranges, shared_range
 
 COUNTERS = (
-    *("completions", "loops", "polls", "reads", "writes", "blocks", "paid_wakes"),
+    *("completions", "loops", "polls", "reads", "writes", "blocks", "blocks_ps"),
+    *("paid_wakes", "paid_wakes_ps"),
     *("prefetch_batches", "prefetched_keys", "inline_reads", "inline_writes"),
     *("refused_jobs", "found_again", "activations", "generator_polls", "arrivals", "overflows"),
     *("wire_bytes_out", "wire_bytes_in", "freed_values", "inline_frees", "handshakes"),

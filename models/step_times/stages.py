@@ -102,7 +102,13 @@ def node_times(inputs: NodeInputs) -> NodeTimes:
     """
     scenario, workload = inputs.scenario, inputs.scenario.workload
     caches = workload_caches(inputs)
-    tls = tls_times(scenario, inputs.engine, inputs.speed, kernel_scale=inputs.work.kernel_scale)
+    tls = tls_times(
+        scenario,
+        inputs.engine,
+        inputs.speed,
+        kernel_scale=inputs.work.kernel_scale,
+        line_wait_ns=caches.connection_line_ns,
+    )
     shared_ns = inputs.work.shared_lines * shared_line_ns(inputs)
     commands = command_times(inputs, shared_ns=shared_ns)
     log = log_times(inputs)
@@ -145,16 +151,20 @@ def node_times(inputs: NodeInputs) -> NodeTimes:
 def _event_loop(inputs: NodeInputs) -> Part:
     """Turns, polls, falling asleep and waking."""
     work, speed = inputs.work, inputs.speed
-    turn_ns, blocking_ns = inputs.user_ns(work.loop_instructions), work.wake_scale * speed.block_ns
+    turn_ns, dozing_ns = inputs.user_ns(work.loop_instructions), _dozing_ns(work, speed)
+    short = _short_sleep_scale(work, speed)
     return {
         # A turn takes some time whatever it finds, or time would stand still while it spins.
         "loop_ps": max(_SHORTEST_TURN_PS, _ps(turn_ns)),
         "own_turn_ps": max(_SHORTEST_TURN_PS, _ps(OWN_TURN_SHARE * turn_ns)),
         "poll_ps": _ps(work.kernel_scale * speed.epoll_wait_ns),
         "poll_event_ps": _ps(work.kernel_scale * speed.epoll_event_ns),
-        "doze_ps": _ps(blocking_ns - _unblocking_ns(work, speed)),
+        "doze_ps": _ps(dozing_ns),
         "block_ps": _ps(_unblocking_ns(work, speed)),
         "wake_send_ps": _ps(work.wake_scale * speed.wake_send_ns),
+        "short_block_ps": _ps(short * speed.block_ns - dozing_ns),
+        "short_wake_send_ps": _ps(short * speed.wake_send_ns),
+        "long_sleep_ps": _ps(speed.block_ns),
         "switch_ps": _ps(speed.context_switch_ns),
         # A socket is taken out and put in again.
         "rearm_ps": _ps(2 * work.kernel_scale * speed.epoll_ctl_ns),
@@ -284,7 +294,13 @@ def _generator(inputs: NodeInputs, caches: WorkloadCaches) -> Part:
     replies_bytes = pipeline * reply_bytes
     recv_ns_per_byte = speed.recv_ns_per_byte(replies_bytes)
     send_ns_per_byte = speed.send_ns_per_byte(pipeline * request_bytes)
-    tls = tls_times(inputs.scenario, inputs.engine, speed, kernel_scale=kernel)
+    tls = tls_times(
+        inputs.scenario,
+        inputs.engine,
+        speed,
+        kernel_scale=kernel,
+        line_wait_ns=caches.connection_line_ns,
+    )
     byte_ns = caches.copy_wait_ns / caches.copied_bytes + tls.byte_ns
     # Work of a poll was counted per batch, for which such a tool polls twice.
     polls = 2 if inputs.polls_to_send else 1
@@ -328,9 +344,19 @@ def _after_send_ns(work: EngineWork, speed: HostSpeed) -> np.ndarray:
 
 
 def _unblocking_ns(work: EngineWork, speed: HostSpeed) -> float:
-    """CPU time of a thread that has slept, until it is back from `epoll_wait`."""
-    blocking_ns = work.wake_scale * speed.block_ns
-    return blocking_ns - min(DOZE_SHARE * blocking_ns, MOST_DOZE_NS)
+    """CPU time of a thread that has slept long, until it is back from `epoll_wait`."""
+    return work.wake_scale * speed.block_ns - _dozing_ns(work, speed)
+
+
+def _dozing_ns(work: EngineWork, speed: HostSpeed) -> float:
+    """CPU time of a thread on its way to sleep: no more than a sleep costs that ends at once."""
+    least_ns = _short_sleep_scale(work, speed) * speed.block_ns
+    return min(DOZE_SHARE * work.wake_scale * speed.block_ns, MOST_DOZE_NS, least_ns)
+
+
+def _short_sleep_scale(work: EngineWork, speed: HostSpeed) -> float:
+    """What stands for `wake_scale` where a thread is woken as soon as it has fallen asleep."""
+    return min(speed.short_sleep_share, work.wake_scale)
 
 
 def _ps(time_ns: float) -> int:

@@ -30,6 +30,14 @@ PENDING_LINES = 2.0
 """Lines that `SSL_pending` fetches per request (assumed, 1 to 3): the state of the record layer and
 the record that `SSL_read` wrote on the I/O thread; `SSL_write` leaves both alone."""
 
+SESSION_LINES = 100
+"""Lines of a session that a request touches, half of them to receive and half to send: record
+layers, cipher contexts with their key schedules and tables, buffers (assumed, 60 to 150; a session
+takes 33 KB)."""
+
+SESSION_LINES_AT_ONCE = 4
+"""How many of them are waited for together (assumed, 2 to 8)."""
+
 ACCEPT_CALLS = 6
 """System calls around a new connection: accept4, options of the socket, the poll's interest
 (anet.c, connection.c)."""
@@ -70,7 +78,12 @@ class TlsTimes:
 
 
 def tls_times(
-    scenario: Scenario, engine: EngineProfile, speed: HostSpeed, *, kernel_scale: float
+    scenario: Scenario,
+    engine: EngineProfile,
+    speed: HostSpeed,
+    *,
+    kernel_scale: float,
+    line_wait_ns: float = 0.0,
 ) -> TlsTimes:
     """What TLS adds to the steps of one end of a connection.
 
@@ -78,6 +91,8 @@ def tls_times(
     ----------
     kernel_scale
         Time of its socket calls relative to the host's micro-benchmark.
+    line_wait_ns
+        Wait for a line of a connection that has been idle for as long as all others took.
     """
     if scenario.tls is None:
         return TlsTimes()
@@ -89,10 +104,11 @@ def tls_times(
         # A request has two jobs, a read and a write.
         asking_ns = (CLEARING_INSTRUCTIONS / 2 + PENDING_INSTRUCTIONS) / rate
         asking_ns += PENDING_LINES / 2 * speed.core_to_core_ns
+    session_ns = SESSION_LINES / 2 * line_wait_ns / SESSION_LINES_AT_ONCE
     calls_ns = HANDSHAKE_RECEIVES * 2 * speed.tcp_recv_ns + HANDSHAKE_SENDS * speed.tcp_send_ns
     return TlsTimes(
-        recv_ns=speed.tls_record_ns + kernel_scale * speed.tcp_recv_ns,
-        send_ns=speed.tls_record_ns,
+        recv_ns=speed.tls_record_ns + kernel_scale * speed.tcp_recv_ns + session_ns,
+        send_ns=speed.tls_record_ns + session_ns,
         byte_ns=speed.tls_ns_per_byte,
         job_ns=asking_ns,
         accept_ns=ACCEPT_CALLS * speed.syscall_ns + ACCEPT_INSTRUCTIONS / rate,

@@ -6,12 +6,19 @@ from dataclasses import dataclass, replace
 
 from ..engines.commands import CommandKind
 from ..memory.bandwidth import MemoryLoad, loaded_curve, memory_load
-from ..memory.caches import CacheTimes, buffer_dram_lines, buffer_wait_ns, cache_times
+from ..memory.caches import (
+    CacheTimes,
+    buffer_dram_lines,
+    buffer_wait_ns,
+    cache_times,
+    line_wait_ns,
+)
 from ..memory.contents import command_structures, keys_asked, keyspace, populations
 from ..memory.lines import LINE_BYTES
 from ..memory.waits import Waits, waits_of
 from .inputs import NodeInputs, kept
 from .request_interval import main_request_interval_ns
+from .tls import SESSION_LINES
 
 CONNECTION_LINES = 48
 """Lines of kernel and engine state a connection owns: socket, receive queue, client (assumed; a
@@ -37,6 +44,8 @@ class WorkloadCaches:
         Wait per request for lines of requests and replies that are no longer near.
     copied_bytes
         Of requests and replies, per request.
+    connection_line_ns
+        Wait for one line of what a connection owns.
     copied_dram_lines
         Lines of them that come from DRAM and go back there, per request.
     """
@@ -44,6 +53,7 @@ class WorkloadCaches:
     times: CacheTimes
     copy_wait_ns: float
     copied_bytes: float
+    connection_line_ns: float
     copied_dram_lines: float = 0.0
 
 
@@ -62,10 +72,9 @@ def workload_caches(inputs: NodeInputs) -> WorkloadCaches:
     reply = sum(k.share * k.reply_bytes for k in kinds) / LINE_BYTES
     waiting = request * workload.pipeline * workload.clients, request
     answered = reply * workload.pipeline, reply
-    resident = (
-        RESIDENT_LINES + workload.clients * CONNECTION_LINES,
-        RESIDENT_TOUCHES + CONNECTION_LINES / workload.pipeline,
-    )
+    each = CONNECTION_LINES + (0 if scenario.tls is None else SESSION_LINES)
+    connections = workload.clients * each, each / workload.pipeline
+    resident = RESIDENT_LINES + connections[0], RESIDENT_TOUCHES + connections[1]
     copied = LINE_BYTES * (request + reply)
     helped = engine.threading.hand_over != "turns"
     interval_ns = own_ns = main_request_interval_ns(inputs, helped=helped)
@@ -83,6 +92,7 @@ def workload_caches(inputs: NodeInputs) -> WorkloadCaches:
             request * buffer_wait_ns(*waiting, replace(speed, l2_ns=speed.l3_ns), times)
             + reply * buffer_wait_ns(*answered, speed, times),
             copied,
+            line_wait_ns(*connections, speed, times),
             buffer_dram_lines(*waiting, times) + buffer_dram_lines(*answered, times),
         )
         if speed.l3_fills_per_us == 0.0:

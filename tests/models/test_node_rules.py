@@ -153,6 +153,25 @@ def test_every_wake_up_takes_what_is_drawn_for_it() -> None:
     assert longer_ps == pytest.approx(0.86 * 2 * mean_ps, rel=0.05)
 
 
+def test_a_thread_that_has_slept_longer_takes_more_to_wake() -> None:
+    """A lone client and its server sleep in turn, each as long as the other takes."""
+    setup = sample_setup(clients=1, generators=1, same_host=1, warmup_ps=10**9, end_ps=10**11)
+    times = sample_times(**STEADY)
+    least = np.array([times.short_block_ps, times.short_wake_send_ps])
+    most = np.array([times.block_ps, times.wake_send_ps])
+    spent = []
+    for long_ps in (0, 10**6, 10**9, 2 * 10**9):
+        result = simulate_node("single_thread", times._replace(long_sleep_ps=long_ps), setup)
+        paid_ps = [result.counters[f"{what}_ps"] for what in ("blocks", "paid_wakes")]
+        spent.append(np.array(paid_ps) / result.completions)
+    for whole in spent[:2]:
+        np.testing.assert_allclose(whole, most, rtol=1e-3)
+    # In proportion: the same sleep is half as far on the way to one that is twice as long.
+    hardly, half_of_it = (paid - least for paid in spent[2:])
+    assert (half_of_it > 0).all()
+    np.testing.assert_allclose(hardly / half_of_it, 2.0, rtol=0.05)
+
+
 def test_threads_read_only_if_told_to_and_active() -> None:
     setup = sample_setup(io_threads=4, clients=60, generators=30, end_ps=10**10, warmup_ps=10**9)
     for do_reads, share in ((0, 1.0), (1, 0.25)):

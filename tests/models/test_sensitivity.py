@@ -34,7 +34,7 @@ BASE: dict[str, Any] = {
     "host": "graviton3-c7g.4xlarge",
     "engine": "valkey",
     "engine_version": "9.1",
-    "workload": {"clients": 20, "command": "get", "keys": 10_000},
+    "workload": {"clients": 50, "command": "get", "keys": 10_000},
     "load_generator": {"threads": 2},
 }
 COVARIANCE = np.array([[1.0, 0.6, 0.0], [0.6, 1.0, -0.3], [0.0, -0.3, 1.0]])

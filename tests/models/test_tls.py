@@ -35,8 +35,8 @@ def system(version: str, **changes: Any) -> System:
     return System(HOST, engine, GENERATOR)
 
 
-def simulated(version: str, case: Scenario, **changes: Any) -> NodeResult:
-    return run(system(version, **changes).inputs(case), requests=20_000, seed=1)
+def simulated(version: str, case: Scenario, *, seed: int = 1, **changes: Any) -> NodeResult:
+    return run(system(version, **changes).inputs(case), requests=20_000, seed=seed)
 
 
 def test_true_is_short_for_the_defaults() -> None:
@@ -114,15 +114,19 @@ def test_handshakes_on_the_main_thread_cost_throughput_and_elsewhere_little() ->
     """Valkey PR 1338, 160 new connections a second: 36% without offload, 6% with it."""
     lost = {}
     for tls in ("io_threads", "io_threads_and_handshakes"):
-        quiet, busy = (
-            simulated("8.1", scenario(9, "set", tls=given), tls=tls) for given in (True, RSA)
-        )
-        lost[tls] = 1.0 - busy.throughput_rps / quiet.throughput_rps
-        arrived = busy.counters["handshakes"]
-        expected = 160 * busy.window_s
-        assert abs(arrived - expected) < 4 * np.sqrt(expected)
-        on_main = busy.counters["inline_handshakes"] / arrived
-        assert on_main == (1.0 if tls == "io_threads" else pytest.approx(0.0, abs=0.1))
+        losses = []
+        for seed in (1, 2, 3):
+            quiet, busy = (
+                simulated("8.1", scenario(9, "set", tls=given), seed=seed, tls=tls)
+                for given in (True, RSA)
+            )
+            losses.append(1.0 - busy.throughput_rps / quiet.throughput_rps)
+            arrived = busy.counters["handshakes"]
+            expected = 160 * busy.window_s
+            assert abs(arrived - expected) < 4 * np.sqrt(expected)
+            on_main = busy.counters["inline_handshakes"] / arrived
+            assert on_main == (1.0 if tls == "io_threads" else pytest.approx(0.0, abs=0.1))
+        lost[tls] = np.mean(losses)
     assert 0.10 < lost["io_threads"] < 0.45
     assert -0.02 < lost["io_threads_and_handshakes"] < 0.08
 

@@ -275,7 +275,7 @@ INLINE int64_t pending_write_step(struct node *n, struct calendar *calendar, int
         }
         me->phase = WROTE_INLINE;
         n->inline_writes++;
-        return step_end(n, me, now, begin_write(n, client));
+        return step_end(n, me, now, begin_write(n, client, now));
     }
     return -1;
 }

@@ -27,7 +27,7 @@ INLINE struct client *forked_client(struct node *n, int64_t position) {
 
 // A thread reads from a client or writes to it; returns the duration in ps.
 INLINE int64_t begin_serving(struct node *n, struct client *client, int64_t now) {
-    return n->forked_reads ? read_and_parse(n, client, now) : begin_write(n, client);
+    return n->forked_reads ? read_and_parse(n, client, now) : begin_write(n, client, now);
 }
 
 // It has done so.
@@ -202,7 +202,7 @@ INLINE int64_t write_step(struct node *n, struct calendar *calendar, int64_t pha
     me->client = client;
     me->phase = WROTE_INLINE;
     n->inline_writes++;
-    return step_end(n, me, now, begin_write(n, client));
+    return step_end(n, me, now, begin_write(n, client, now));
 }
 
 // The fixed part of a turn ends it.

@@ -95,14 +95,11 @@ INLINE void complete(struct node *n, struct histogram *histogram, struct client 
 }
 
 // Duration of one send of the generator.
-INLINE int64_t sending_ps(struct node *n, int64_t wakes_owner, int64_t commands,
+INLINE int64_t sending_ps(struct node *n, int64_t waking_ps, int64_t commands,
                           int64_t size_bytes) {
     int64_t duration = n->generator_send_ps + commands * n->generator_request_ps;
     duration += copying(size_bytes, n->generator_send_ps_per_kib);
-    if (n->same_host && wakes_owner) {
-        duration += n->wake_send_ps;
-    }
-    return duration;
+    return n->same_host ? duration + waking_ps : duration;
 }
 
 // Move replies that have arrived by now into the clients' sockets.
@@ -156,7 +153,7 @@ INLINE int64_t batch_of(struct node *n) {
 }
 
 INLINE int64_t end_taking(struct node *n, struct histogram *histogram, struct thread *me,
-                          struct client *client, int64_t index, int64_t wakes_owner,
+                          struct client *client, int64_t index, int64_t waking_ps,
                           int64_t done_ps);
 
 // Handle the next ready client: take its replies and, if it is due, send again at once.
@@ -176,23 +173,23 @@ INLINE int64_t take_replies(struct node *n, struct histogram *histogram, struct 
         client->ready_ps = done_ps;
         line_put(&me->ready_clients, client);
     }
-    int64_t wakes = wakes_owner(n, client);
+    int64_t waking_ps = waking_owner(n, client, now);
     if (unlikely(n->crowded)) {
         // The thread may lose its core on the way.
         me->phase = GENERATOR_TAKING;
         me->client = client;
         me->count = 0;
         me->taking_from = index;
-        me->wakes_owner = wakes;
+        me->waking_ps = waking_ps;
         return account_work(n, me, now, done_ps);
     }
-    int64_t ends_ps = end_taking(n, histogram, me, client, index, wakes, done_ps);
+    int64_t ends_ps = end_taking(n, histogram, me, client, index, waking_ps, done_ps);
     return account_work(n, me, now, ends_ps);
 }
 
 // A client's replies from `index` on are taken; returns when it has sent again, if it does.
 INLINE int64_t end_taking(struct node *n, struct histogram *histogram, struct thread *me,
-                          struct client *client, int64_t index, int64_t wakes_owner,
+                          struct client *client, int64_t index, int64_t waking_ps,
                           int64_t done_ps) {
     int64_t last = client->received;
     int64_t replies = last - index;
@@ -223,7 +220,7 @@ INLINE int64_t end_taking(struct node *n, struct histogram *histogram, struct th
             int64_t size_bytes = compose(n, client, commands, done_ps, DRAWN);
             me->count = commands;
             me->amount = size_bytes;
-            int64_t sending = sending_ps(n, wakes_owner, commands, size_bytes);
+            int64_t sending = sending_ps(n, waking_ps, commands, size_bytes);
             ends_ps = step_end(n, me, done_ps, sending);
         }
     }
@@ -249,8 +246,8 @@ INLINE int64_t take_task(struct node *n, struct thread *me, int64_t now) {
     me->client = client;
     me->count = commands;
     me->amount = size_bytes;
-    int64_t wakes = wakes_owner(n, client);
-    return work(n, me, now, sending_ps(n, wakes, commands, size_bytes));
+    int64_t waking_ps = waking_owner(n, client, now);
+    return work(n, me, now, sending_ps(n, waking_ps, commands, size_bytes));
 }
 
 // Whether the next entry of the present poll is a reply: all replies come before what is due to be
@@ -296,7 +293,7 @@ INLINE void end_handling(struct node *n, struct calendar *calendar, struct threa
 //
 // If only the replies on its wire can wake it, and what is on the wire is all that can
 // arrive while it dozes, the outcome is known at once, and dozing needs no event of its own.
-INLINE int64_t fall_asleep(struct node *n, struct thread *me, int64_t now) {
+INLINE int64_t doze_or_sleep(struct node *n, struct thread *me, int64_t now) {
     if (n->generator_spins) {
         // It keeps polling; how many polls find nothing does not matter.
         me->phase = GENERATOR_LOOKING;
@@ -307,6 +304,7 @@ INLINE int64_t fall_asleep(struct node *n, struct thread *me, int64_t now) {
         me->asleep = 1;
         return INFINITY_PS;
     }
+    int64_t asleep_ps = now;
     if (me->phase != GENERATOR_DOZING) {
         int64_t dozed = work(n, me, now, n->doze_ps);
         int64_t certain = dozed < now + n->lookahead_ps;
@@ -315,11 +313,13 @@ INLINE int64_t fall_asleep(struct node *n, struct thread *me, int64_t now) {
             me->phase = GENERATOR_DOZING;
             return dozed;
         }
+        asleep_ps = dozed;
     }
     me->phase = GENERATOR_WAKING;
-    me->waits = SLEEPS;
+    fall_asleep(me, asleep_ps);
     if (ring_length(&me->queue) > 0) {
-        return ring_first_stamp(&me->queue) + wake_up(n, me);
+        int64_t stamp = ring_first_stamp(&me->queue);
+        return stamp + wake_up(n, me, stamp);
     }
     me->asleep = 1;
     return INFINITY_PS;
@@ -340,9 +340,9 @@ INLINE int64_t generator_step(struct node *n, struct histogram *histogram,
     struct thread *me = &n->threads[agent];
     if (unlikely(me->phase == GENERATOR_TAKING)) {
         me->phase = GENERATOR_HANDLING;
-        int64_t wakes = me->wakes_owner;
+        int64_t waking_ps = me->waking_ps;
         int64_t index = me->taking_from;
-        int64_t ends_ps = end_taking(n, histogram, me, me->client, index, wakes, now);
+        int64_t ends_ps = end_taking(n, histogram, me, me->client, index, waking_ps, now);
         if (ends_ps > now) {
             return account_work(n, me, now, ends_ps);
         }
@@ -357,7 +357,7 @@ INLINE int64_t generator_step(struct node *n, struct histogram *histogram,
     int64_t tasks = sendable(n, me);
     int64_t found = line_length(&me->ready_clients) + tasks;
     if (found == 0) {
-        int64_t looks = fall_asleep(n, me, now);
+        int64_t looks = doze_or_sleep(n, me, now);
         if (looks >= min64(now + n->lookahead_ps, n->until_ps)) {
             return looks;
         }
@@ -425,6 +425,7 @@ INLINE int64_t source_step(struct node *n, struct calendar *calendar, int64_t ag
     // Without a free connection there is nothing to send: only a reply wakes the thread.
     if (thread->asleep && sendable(n, thread) > 0) {
         thread->asleep = 0;
+        thread->rested_ps = now - thread->slept_ps;
         schedule(calendar, generator, now);
     }
     return following;

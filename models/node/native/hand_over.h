@@ -29,12 +29,11 @@ INLINE int64_t poll_or_sleep(struct node *n, struct thread *thread, int64_t now)
             return work(n, thread, now, n->doze_ps);
         }
         thread->phase = WAKING;
-        return sleep_in_epoll(n, thread);
+        return sleep_in_epoll(n, thread, now);
     }
     int64_t duration = polling(n, found + told);
     if (phase == WAKING) {
-        n->blocks++;
-        duration += unblocking(n, thread);
+        duration += count_block(n, unblocking(n, thread));
     }
     thread->count = found;
     thread->phase = POLLED;
@@ -44,9 +43,9 @@ INLINE int64_t poll_or_sleep(struct node *n, struct thread *thread, int64_t now)
 // Duration of a write to a peer's eventfd, which wakes it if no other thread has done so.
 INLINE int64_t telling(struct node *n, struct calendar *calendar, int64_t peer, int64_t now) {
     n->notifications++;
-    int64_t asleep = n->threads[peer].phase == WAKING;
-    if (asleep && nobody_wakes(n, calendar, peer, now + wake_latency(n, &n->threads[peer]))) {
-        return n->notify_ps + (wakes_core(n, &n->threads[peer]) ? n->wake_send_ps : 0);
+    struct thread *row = &n->threads[peer];
+    if (row->phase == WAKING && nobody_wakes(n, calendar, peer, now + wake_latency(n, row))) {
+        return n->notify_ps + (wakes_core(n, row) ? waking_core(n, row, now) : 0);
     }
     return n->notify_ps;
 }
@@ -57,7 +56,7 @@ INLINE void tell(struct node *n, struct calendar *calendar, int64_t peer, int64_
     int64_t runs_ps = now + wake_latency(n, row);
     if (row->phase == WAKING && nobody_wakes(n, calendar, peer, runs_ps)) {
         row->asleep = 0;
-        wake_up(n, row);
+        wake_up(n, row, now);
         schedule(calendar, peer, runs_ps);
     }
 }

@@ -66,7 +66,7 @@ INLINE int64_t begin_job(struct node *n, int64_t job, int64_t now) {
     if (kind == READ_JOB) {
         return duration + read_and_parse(n, client_of(n, job), now);
     }
-    return duration + begin_write(n, client_of(n, job));
+    return duration + begin_write(n, client_of(n, job), now);
 }
 
 // An I/O thread starts the poll job; returns its duration in ps.

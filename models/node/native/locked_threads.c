@@ -165,7 +165,7 @@ INLINE void wake_sleeper(struct node *n, struct calendar *calendar, int64_t *loc
     struct thread *row = &n->threads[first];
     row->waits_for = NULL;
     if (row->phase == ASLEEP) {
-        schedule(calendar, first, now + wake_up(n, row));
+        schedule(calendar, first, now + wake_up(n, row, now));
     }
 }
 
@@ -286,7 +286,7 @@ INLINE int64_t server_step(struct node *n, struct calendar *calendar, int64_t th
             }
             if (client->executed > client->written) {
                 me->phase = WROTE;
-                return work(n, me, now, begin_write(n, client));
+                return work(n, me, now, begin_write(n, client, now));
             }
         }
         following = serve_next(n, me, now);
@@ -304,12 +304,11 @@ INLINE int64_t server_step(struct node *n, struct calendar *calendar, int64_t th
             return work(n, me, now, n->doze_ps);
         }
         me->phase = SLEEPING;
-        return sleep_in_epoll(n, me);
+        return sleep_in_epoll(n, me, now);
     }
     int64_t duration = polling(n, found);
     if (phase == SLEEPING) {
-        n->blocks++;
-        duration += n->block_ps;
+        duration += count_block(n, scheduled_again(n, me));
     }
     if (thread == 0) {
         duration += accept_alone(n, now);

@@ -54,15 +54,14 @@ INLINE int64_t poll_step(struct node *n, int64_t now) {
         }
         end_turn(n, now);
         me->phase = TURN_WAKING;
-        return sleep_in_epoll(n, me);
+        return sleep_in_epoll(n, me, now);
     }
     int64_t duration = polling(n, found);
     if (phase == TURN_WAKING) {
         // What came before the sleep is accounted for; the call that slept returns the events.
         n->turn_started_ps = now;
         n->productive = 1;
-        n->blocks++;
-        duration += unblocking(n, me);
+        duration += count_block(n, unblocking(n, me));
     }
     me->count = found;
     me->phase = TURN_POLLED;

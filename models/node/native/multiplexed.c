@@ -69,7 +69,7 @@ INLINE void hand_over(struct node *n, struct calendar *calendar, struct ring *ch
     int64_t runs_ps = max64(seen_ps, now + n->threads[reader].wake_latency_ps);
     if (sleeps(n, calendar, reader, runs_ps)) {
         n->threads[reader].asleep = 0;
-        wake_up(n, &n->threads[reader]);
+        wake_up(n, &n->threads[reader], now);
         schedule(calendar, reader, runs_ps);
     }
 }
@@ -210,8 +210,8 @@ INLINE int64_t main_step(struct node *n, struct calendar *calendar, int64_t now)
         }
         if (sleeps(n, calendar, me->index, now + n->threads[me->index].wake_latency_ps)) {
             me->phase = RINGING;
-            n->paid_wakes++;
-            return work(n, me, now, n->wake_send_ps);
+            struct thread *reader = &n->threads[me->index];
+            return work(n, me, now, count_wake(n, waking_core(n, reader, now)));
         }
         hand_back(n, calendar, now);
     } else if (phase == RINGING) {
@@ -221,7 +221,7 @@ INLINE int64_t main_step(struct node *n, struct calendar *calendar, int64_t now)
         if (first == INFINITY_PS) {
             me->phase = SLEEPING;
             me->asleep = 1;
-            me->waits = SLEEPS;
+            fall_asleep(me, now);
             return INFINITY_PS;
         }
         me->phase = TURN;
@@ -229,8 +229,7 @@ INLINE int64_t main_step(struct node *n, struct calendar *calendar, int64_t now)
         return max64(now, first);
     } else if (phase == SLEEPING) {
         me->phase = TURN;
-        n->blocks++;
-        return work(n, me, now, n->block_ps + polling(n, 1));
+        return work(n, me, now, count_block(n, scheduled_again(n, me)) + polling(n, 1));
     }
     if (phase != TURN) {
         int64_t reached = look_at_channels(n, now);
@@ -303,13 +302,12 @@ INLINE int64_t look(struct node *n, struct thread *me, int64_t now) {
             return ring_first_stamp(&me->from_main);
         }
         me->phase = SLEEPING;
-        return sleep_in_epoll(n, me);
+        return sleep_in_epoll(n, me, now);
     }
     int64_t duration = polling(n, found) + handshakes * n->handshake_ps;
     me->handshakes_due = 0;
     if (phase == SLEEPING || phase == NEW) {
-        n->blocks++;
-        duration += n->block_ps;
+        duration += count_block(n, scheduled_again(n, me));
     }
     me->count = found;
     me->amount = answered;
@@ -329,8 +327,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
             }
             if (me->batched > 0 && sleeps(n, calendar, 0, now + n->threads[0].wake_latency_ps)) {
                 me->phase = RINGING;
-                n->paid_wakes++;
-                return work(n, me, now, n->wake_send_ps);
+                return work(n, me, now, count_wake(n, waking_core(n, &n->threads[0], now)));
             }
         }
         if (phase == WRITING) {
@@ -345,7 +342,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
             struct client *client = ring_pop_client(&me->from_main);
             me->client = client;
             me->phase = WRITING;
-            return work(n, me, now, n->pop_ps + begin_write(n, client));
+            return work(n, me, now, n->pop_ps + begin_write(n, client, now));
         }
         me->phase = AWAKE;
     }

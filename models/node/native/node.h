@@ -131,6 +131,8 @@ struct thread {
     int64_t interruption_ps;  // how long it lasts
     int64_t wake_up;  // number of its next wake-up
     int64_t wake_latency_ps;  // how long that takes
+    int64_t slept_ps;  // when it last fell asleep
+    int64_t rested_ps;  // and how long it slept until it was woken
     int64_t since_ps;  // start of the present spin
     int64_t stopped_ps;  // when the policy stopped it
     int64_t on_cpu_ps;  // main thread: useful work and spinning inside the measured window
@@ -153,8 +155,8 @@ struct thread {
     int64_t turns_until_ps;  // the turn that ends then or later is not one of them
     int64_t away_ps;  // time without a core in the present turn, inside the measured window
     int64_t taking_from;  // generator: first request whose reply it takes
-    int64_t wakes_owner;  // and whether a send then wakes a core for its client's owner
-    int64_t unused_1[9];
+    int64_t waking_ps;  // and what it adds to a send then to wake its client's owner
+    int64_t unused_1[7];
 };
 
 struct task {
@@ -226,6 +228,9 @@ struct node {
     int64_t doze_ps;
     int64_t block_ps;
     int64_t wake_send_ps;
+    int64_t short_block_ps;
+    int64_t short_wake_send_ps;
+    int64_t long_sleep_ps;
     int64_t read_event_ps;
     int64_t recv_ps;
     int64_t send_ps;
@@ -365,7 +370,9 @@ struct node {
     int64_t reads;
     int64_t writes;
     int64_t blocks;
+    int64_t blocks_ps;
     int64_t paid_wakes;
+    int64_t paid_wakes_ps;
     int64_t prefetch_batches;
     int64_t prefetched_keys;
     int64_t inline_reads;

@@ -66,7 +66,7 @@ INLINE int64_t write_step(struct node *n, struct calendar *calendar, int64_t now
     struct client *client = n->pending_writes[left];
     me->client = client;
     n->inline_writes++;
-    return work(n, me, now, begin_write(n, client));
+    return work(n, me, now, begin_write(n, client, now));
 }
 
 // Advance the main thread whose present step ends now; returns when the next one ends.
@@ -101,7 +101,7 @@ INLINE int64_t main_step(struct node *n, struct calendar *calendar, int64_t now)
             return work(n, me, now, n->doze_ps);
         }
         me->phase = WAKING;
-        return sleep_in_epoll(n, me);
+        return sleep_in_epoll(n, me, now);
     }
     me->phase = READING;
     me->client = NULL;
@@ -109,8 +109,7 @@ INLINE int64_t main_step(struct node *n, struct calendar *calendar, int64_t now)
     int64_t duration = polling(n, found);
     if (phase == WAKING) {
         // The call that slept returns the events; waking up comes on top.
-        duration += n->block_ps;
-        n->blocks++;
+        duration += count_block(n, scheduled_again(n, me));
     }
     duration += accept_alone(n, now);
     return work(n, me, now, duration);

@@ -57,14 +57,14 @@ INLINE void deliver_request(struct node *n, struct calendar *calendar, struct cl
     ring_insert(&thread->request_wire, stamp, number_of(n, client), commands);
     if (thread->asleep) {
         thread->asleep = 0;
-        schedule(calendar, client->owner, stamp + woken(n, thread));
+        schedule(calendar, client->owner, stamp + woken(n, thread, stamp));
     }
 }
 
-// Whether a send to a client wakes a core for the thread that watches its socket.
-INLINE int64_t wakes_owner(struct node *n, struct client *client) {
+// What it adds to a send to a client to wake a core for the thread that watches its socket.
+INLINE int64_t waking_owner(struct node *n, struct client *client, int64_t now) {
     struct thread *owner = &n->threads[client->owner];
-    return owner->asleep && wakes_core(n, owner);
+    return owner->asleep && wakes_core(n, owner) ? waking_core(n, owner, now) : 0;
 }
 
 // Reverse clients first to last - 1 of a list.
@@ -184,11 +184,12 @@ INLINE int64_t late_sockets(struct node *n, struct thread *thread, int64_t now) 
 // A thread without events sleeps; returns when it goes on.
 //
 // What is on its wire wakes it, or else a sender does.
-INLINE int64_t sleep_in_epoll(struct node *n, struct thread *thread) {
+INLINE int64_t sleep_in_epoll(struct node *n, struct thread *thread, int64_t now) {
     struct ring *wire = &thread->request_wire;
-    thread->waits = SLEEPS;
+    fall_asleep(thread, now);
     if (ring_length(wire) > 0) {
-        return ring_first_stamp(wire) + wake_up(n, thread);
+        int64_t stamp = ring_first_stamp(wire);
+        return stamp + wake_up(n, thread, stamp);
     }
     thread->asleep = 1;
     return INFINITY_PS;
@@ -380,7 +381,7 @@ INLINE int64_t freeing_ps(struct node *n, struct client *client) {
 }
 
 // Start sending all replies that are ready; returns the duration in ps.
-INLINE int64_t begin_write(struct node *n, struct client *client) {
+INLINE int64_t begin_write(struct node *n, struct client *client, int64_t now) {
     int64_t written = client->written;
     int64_t executed = client->executed;
     int64_t size_bytes = reply_bytes(n, client, written, executed);
@@ -404,8 +405,7 @@ INLINE int64_t begin_write(struct node *n, struct client *client) {
     struct thread *generator = &n->threads[client->generator];
     int64_t asleep = generator->asleep && wakes_core(n, generator);
     if (n->same_host && asleep && !n->generator_spins) {
-        duration += n->wake_send_ps;
-        n->paid_wakes++;
+        duration += count_wake(n, waking_core(n, generator, now));
     }
     n->writes++;
     return events + duration;
@@ -427,7 +427,7 @@ INLINE void end_write(struct node *n, struct calendar *calendar, struct client *
     ring_insert(&thread->queue, stamp, number_of(n, client), commands);
     if (thread->asleep) {
         thread->asleep = 0;
-        int64_t latency = n->generator_spins ? 0 : woken(n, thread);
+        int64_t latency = n->generator_spins ? 0 : woken(n, thread, stamp);
         schedule(calendar, client->generator, stamp + latency);
     }
 }

@@ -17,9 +17,29 @@ INLINE void plan_wake_up(struct node *n, struct thread *thread, int64_t index) {
     thread->wake_latency_ps = n->wake_latency_ps[drawn.word[0] & (QUANTILES - 1)];
 }
 
-// A thread is woken: how long that takes.
-INLINE int64_t wake_up(struct node *n, struct thread *thread) {
+// A thread falls asleep: what waking it takes depends on for how long.
+INLINE void fall_asleep(struct thread *thread, int64_t now) {
+    thread->waits = SLEEPS;
+    thread->slept_ps = now;
+}
+
+// A price that grows with how long a thread has slept, until it has its full height.
+INLINE int64_t by_sleep(struct node *n, int64_t least_ps, int64_t most_ps, int64_t rested_ps) {
+    if (rested_ps >= n->long_sleep_ps || most_ps <= least_ps) {
+        return most_ps;
+    }
+    return least_ps + (most_ps - least_ps) * max64(0, rested_ps) / n->long_sleep_ps;
+}
+
+// What it adds to a system call that begins now to wake a sleeper's core.
+INLINE int64_t waking_core(struct node *n, struct thread *thread, int64_t now) {
+    return by_sleep(n, n->short_wake_send_ps, n->wake_send_ps, now - thread->slept_ps);
+}
+
+// A thread is woken at a time: how long that takes.
+INLINE int64_t wake_up(struct node *n, struct thread *thread, int64_t at) {
     int64_t latency = thread->wake_latency_ps;
+    thread->rested_ps = at - thread->slept_ps;
     plan_wake_up(n, thread, thread->wake_up + 1);
     return latency;
 }
@@ -43,16 +63,38 @@ INLINE int64_t wake_latency(struct node *n, struct thread *thread) {
     return wakes_core(n, thread) ? thread->wake_latency_ps : 0;
 }
 
-// A sender wakes a thread: how long that takes.
-INLINE int64_t woken(struct node *n, struct thread *thread) {
+// A sender wakes a thread at a time: how long that takes.
+INLINE int64_t woken(struct node *n, struct thread *thread, int64_t at) {
     int64_t latency = wake_latency(n, thread);
-    wake_up(n, thread);
+    wake_up(n, thread, at);
     return latency;
+}
+
+// CPU time of a thread that has slept for being scheduled again.
+INLINE int64_t scheduled_again(struct node *n, struct thread *thread) {
+    return by_sleep(n, n->short_block_ps, n->block_ps, thread->rested_ps);
 }
 
 // What an epoll_wait that slept takes besides: nothing where its core went on with another thread.
 INLINE int64_t unblocking(struct node *n, struct thread *thread) {
-    return n->crowded && n->task_rows[thread - n->threads].woke_busy ? 0 : n->block_ps;
+    if (n->crowded && n->task_rows[thread - n->threads].woke_busy) {
+        return 0;
+    }
+    return scheduled_again(n, thread);
+}
+
+// A thread of the server has slept, which takes so long.
+INLINE int64_t count_block(struct node *n, int64_t duration_ps) {
+    n->blocks++;
+    n->blocks_ps += duration_ps;
+    return duration_ps;
+}
+
+// A thread of the server wakes another, which takes so long.
+INLINE int64_t count_wake(struct node *n, int64_t duration_ps) {
+    n->paid_wakes++;
+    n->paid_wakes_ps += duration_ps;
+    return duration_ps;
 }
 
 #endif

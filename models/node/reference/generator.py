@@ -70,15 +70,18 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
                 yield thread.hold(node.work(number, times.doze_ps))
                 continue
             woken, dozed = True, False
+            own = node.threads[number]
+            own.slept_ps = node.now
             if wire:
-                yield thread.sleep_until(wire[0][0] + node.wake_up(node.threads[number]))
+                stamp_ps = wire[0][0]
+                yield thread.sleep_until(stamp_ps + node.wake_up(own, stamp_ps))
             else:
                 yield thread.sleep()
             continue
         node.count("generator_polls")
         polling = times.generator_poll_ps + found * times.generator_poll_event_ps
         # An epoll_wait that slept costs the sleep as well.
-        polling += node.unblocking_ps(thread) if woken else 0
+        polling += node.unblocking_ps(node.threads[number]) if woken else 0
         woken = dozed = False
         yield thread.hold(node.work(number, polling))
         replies = len(ready)
@@ -105,7 +108,7 @@ def handle_replies(
     times, setup = node.times, node.setup
     client = ready.popleft()
     thread = node.threads[number].agent
-    wakes_owner = node.wakes_owner(client)
+    waking_ps = node.waking_owner_ps(client)
     batch = 1 if setup.open_loop else setup.pipeline
     if client.taken_bytes == 0 and client.received % batch == 0:
         client.first_read_ps = node.now
@@ -134,7 +137,7 @@ def handle_replies(
         sources[client.number].wake(node.now + setup.think_ps)
         return
     size_bytes = node.compose(client, due, node.now)
-    duration = sending(node, due, size_bytes, wakes_owner)
+    duration = sending(node, due, size_bytes, waking_ps)
     yield thread.hold(node.work(number, duration))
     node.deliver_request(client, due, size_bytes)
 
@@ -174,20 +177,18 @@ def send_task(
         # The tool starts its clock when it sends.
         node.count("unsent_ps", commands * node.inside_window(due_ps, node.now))
         due_ps = node.now
-    wakes_owner = node.wakes_owner(client)
+    waking_ps = node.waking_owner_ps(client)
     size_bytes = node.compose(client, commands, due_ps, code)
-    yield thread.hold(node.work(number, sending(node, commands, size_bytes, wakes_owner)))
+    yield thread.hold(node.work(number, sending(node, commands, size_bytes, waking_ps)))
     node.deliver_request(client, commands, size_bytes)
 
 
-def sending(node: ReferenceNode, commands: int, size_bytes: int, wakes_owner: bool) -> int:
+def sending(node: ReferenceNode, commands: int, size_bytes: int, waking_ps: int) -> int:
     """Duration of one send; on the same host it wakes the core of the client's owner itself."""
     times = node.times
     duration = times.generator_send_ps + commands * times.generator_request_ps
     duration += node.copying(size_bytes, times.generator_send_ps_per_kib)
-    if node.setup.same_host and wakes_owner:
-        duration += times.wake_send_ps
-    return duration
+    return duration + (waking_ps if node.setup.same_host else 0)
 
 
 def falling_due(node: ReferenceNode, agent: Agent, generator: int) -> Activity:
@@ -229,7 +230,8 @@ def fall_due(
     node.tasks[generator].append((node.now, client, code))
     if setup.open_loop:
         node.change_backlog(1)
-    thread = node.threads[setup.io_threads + generator].agent
+    thread = node.threads[setup.io_threads + generator]
     # Without a free connection there is nothing to send: only a reply wakes the thread.
-    if node.stays_asleep(thread) and sendable(node, generator) > 0:
-        thread.wake(node.now)
+    if node.stays_asleep(thread.agent) and sendable(node, generator) > 0:
+        thread.rested_ps = node.now - thread.slept_ps
+        thread.agent.wake(node.now)

@@ -169,8 +169,7 @@ class IoThreads:
                 # What came before the sleep is accounted for.
                 self.turns.started_ps = node.now
                 self.turns.productive = True
-                node.count("blocks")
-                slept = node.unblocking_ps(node.main)
+                slept = node.count_block(node.unblocking_ps(node.threads[0]))
         yield node.main_does(node.polling(len(self.fired)) + slept)
 
     def read_inline(self, client: Client) -> Activity:

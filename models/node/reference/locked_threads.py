@@ -86,8 +86,7 @@ class LockedThreads:
                 continue
             duration = node.polling(len(readable))
             if slept:
-                node.count("blocks")
-                duration += times.block_ps
+                duration += node.count_block(node.scheduled_again_ps(node.threads[number]))
             if number == 0:
                 duration += node.accept_alone()
             slept = dozed = False

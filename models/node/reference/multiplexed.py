@@ -97,8 +97,7 @@ class Multiplexed:
                 client.executed = client.read
         thread = node.threads[number]
         if self.sleeps(thread):
-            node.count("paid_wakes")
-            yield main.hold(node.work(0, times.wake_send_ps))
+            yield main.hold(node.work(0, node.count_wake(node.waking_core_ps(thread))))
         self.hand_over(batch, self.replies[number], thread)
 
     def take_group(self, waiting: deque[Client]) -> tuple[list[Client], int]:
@@ -131,9 +130,10 @@ class Multiplexed:
         if coming:
             yield main.hold_until(max(node.now, min(coming)))
             return
-        yield main.sleep()
-        node.count("blocks")
-        yield main.hold(node.work(0, times.block_ps + node.polling(1)))
+        own = node.threads[0]
+        yield node.fall_asleep(own)
+        slept_ps = node.count_block(node.scheduled_again_ps(own))
+        yield main.hold(node.work(0, slept_ps + node.polling(1)))
 
     # --- an I/O thread ------------------------------------------------------------------------
 
@@ -160,8 +160,7 @@ class Multiplexed:
             duration += self.handshakes[number] * times.handshake_ps
             self.handshakes[number] = 0
             if slept:
-                node.count("blocks")
-                duration += times.block_ps
+                duration += node.count_block(node.scheduled_again_ps(node.threads[number]))
             slept = dozed = False
             yield agent.hold(node.work(number, duration))
             yield from self.read_all(number, readable)
@@ -192,8 +191,7 @@ class Multiplexed:
             return
         main = node.threads[0]
         if self.sleeps(main):
-            node.count("paid_wakes")
-            yield agent.hold(node.work(number, times.wake_send_ps))
+            yield agent.hold(node.work(number, node.count_wake(node.waking_core_ps(main))))
         self.hand_over(batch, self.commands[number], main)
 
     # --- channels -----------------------------------------------------------------------------
@@ -216,5 +214,5 @@ class Multiplexed:
         channel.extend((seen_ps, client) for client in batch)
         runs_ps = max(seen_ps, node.now + reader.wake_latency_ps)
         if reader.agent.sleeps_beyond(runs_ps):
-            node.wake_up(reader)
+            node.wake_up(reader, node.now)
             reader.agent.wake(runs_ps)

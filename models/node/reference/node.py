@@ -100,6 +100,10 @@ class Thread:
     on_cpu_ps: int = 0
     waits_for_threads: bool = False
     """Spinning, or asleep until another thread wakes it: requests in its sockets do not."""
+    slept_ps: int = 0
+    """When it last fell asleep."""
+    rested_ps: int = 0
+    """How long it slept then until it was woken."""
     works_until_ps: int = 0
     away_ps: int = 0
     """Without a core in the present turn of the main thread, inside the measured window."""
@@ -220,7 +224,7 @@ class ReferenceNode:
 
     def wake(self, thread: Thread, since_ps: int) -> None:
         """A thread that falls asleep in epoll_wait runs as soon as it can be awake again."""
-        thread.agent.wake(since_ps + self.wake_up(thread))
+        thread.agent.wake(since_ps + self.wake_up(thread, since_ps))
 
     @staticmethod
     def wakes_core(agent: Agent) -> bool:
@@ -231,20 +235,58 @@ class ReferenceNode:
         """How long until a thread that is woken now may run: no time if its core is awake."""
         return thread.wake_latency_ps if self.wakes_core(thread.agent) else 0
 
-    def woken(self, thread: Thread) -> int:
-        """A sender wakes a thread: how long that takes."""
+    def woken(self, thread: Thread, at_ps: int) -> int:
+        """A sender wakes a thread at a time: how long that takes."""
         latency_ps = self.wake_latency_ps(thread)
-        self.wake_up(thread)
+        self.wake_up(thread, at_ps)
         return latency_ps
 
-    def unblocking_ps(self, agent: Agent) -> int:
+    def fall_asleep(self, thread: Thread) -> Event:
+        """A thread sleeps until it is woken; what that takes depends on how long it has slept."""
+        thread.slept_ps = self.now
+        return thread.agent.sleep()
+
+    def by_sleep(self, least_ps: int, most_ps: int, rested_ps: int) -> int:
+        """A price that grows with how long a thread has slept, until it has its full height."""
+        long_ps = self.times.long_sleep_ps
+        if rested_ps >= long_ps or most_ps <= least_ps:
+            return most_ps
+        return least_ps + (most_ps - least_ps) * max(0, rested_ps) // long_ps
+
+    def waking_core_ps(self, thread: Thread) -> int:
+        """What it adds to a system call that begins now to wake a sleeper's core."""
+        times = self.times
+        rested_ps = self.now - thread.slept_ps
+        return self.by_sleep(times.short_wake_send_ps, times.wake_send_ps, rested_ps)
+
+    def scheduled_again_ps(self, thread: Thread) -> int:
+        """CPU time of a thread that has slept for being scheduled again."""
+        return self.by_sleep(self.times.short_block_ps, self.times.block_ps, thread.rested_ps)
+
+    def count_block(self, duration_ps: int) -> int:
+        """A thread of the server has slept, which takes so long."""
+        self.count("blocks")
+        self.count("blocks_ps", duration_ps)
+        return duration_ps
+
+    def count_wake(self, duration_ps: int) -> int:
+        """A thread of the server wakes another, which takes so long."""
+        self.count("paid_wakes")
+        self.count("paid_wakes_ps", duration_ps)
+        return duration_ps
+
+    def unblocking_ps(self, thread: Thread) -> int:
         """What an epoll_wait that slept takes besides: nothing where its core went on meanwhile."""
-        return 0 if isinstance(agent, CoreAgent) and agent.woke_busy else self.times.block_ps
+        agent = thread.agent
+        if isinstance(agent, CoreAgent) and agent.woke_busy:
+            return 0
+        return self.scheduled_again_ps(thread)
 
     @staticmethod
-    def wake_up(thread: Thread) -> int:
-        """A thread is woken: how long that takes."""
+    def wake_up(thread: Thread, at_ps: int) -> int:
+        """A thread is woken at a time: how long that takes."""
         latency_ps = thread.wake_latency_ps
+        thread.rested_ps = at_ps - thread.slept_ps
         thread.wake_latency_ps = next(thread.wake_ups)
         return latency_ps
 
@@ -400,7 +442,7 @@ class ReferenceNode:
         insort(self.request_wires[owner], (stamp, client, commands), key=itemgetter(0))
         if self.owner_sleeps(client):
             thread = self.threads[owner]
-            thread.agent.wake(stamp + self.woken(thread))
+            thread.agent.wake(stamp + self.woken(thread, stamp))
         return stamp
 
     def interrupt_ps(self, client: Client, size_bytes: int) -> int:
@@ -418,10 +460,11 @@ class ReferenceNode:
         owner = self.threads[owner_of(self.setup, client.number)]
         return self.stays_asleep(owner.agent) and not owner.waits_for_threads
 
-    def wakes_owner(self, client: Client) -> bool:
-        """Whether a send to the client wakes a core for the thread that watches its socket."""
+    def waking_owner_ps(self, client: Client) -> int:
+        """What it adds to a send to the client to wake a core for the thread of its socket."""
         owner = self.threads[owner_of(self.setup, client.number)]
-        return self.owner_sleeps(client) and self.wakes_core(owner.agent)
+        wakes = self.owner_sleeps(client) and self.wakes_core(owner.agent)
+        return self.waking_core_ps(owner) if wakes else 0
 
     @staticmethod
     def stays_asleep(agent: Agent) -> bool:
@@ -480,7 +523,7 @@ class ReferenceNode:
     def sleep_in_epoll(self, thread: int = 0) -> Event:
         """A thread without events sleeps until what is on its wire, or a sender, wakes it."""
         wire, own = self.request_wires[thread], self.threads[thread]
-        awake = own.agent.sleep()
+        awake = self.fall_asleep(own)
         if wire:
             self.wake(own, wire[0][0])
         return awake
@@ -502,7 +545,7 @@ class ReferenceNode:
         insort(self.reply_wires[generator], (stamp, client, commands), key=itemgetter(0))
         thread = self.threads[self.setup.io_threads + generator]
         if self.stays_asleep(thread.agent):
-            latency_ps = 0 if self.setup.generator_spins else self.woken(thread)
+            latency_ps = 0 if self.setup.generator_spins else self.woken(thread, stamp)
             thread.agent.wake(stamp + latency_ps)
         return stamp
 
@@ -667,10 +710,9 @@ class ReferenceNode:
             self.times.write_by_code_ps, client, client.written, client.executed
         )
         generator = self.setup.io_threads + self.setup.generator_of(client.number)
-        agent = self.threads[generator].agent
-        asleep = self.stays_asleep(agent) and self.wakes_core(agent)
+        thread = self.threads[generator]
+        asleep = self.stays_asleep(thread.agent) and self.wakes_core(thread.agent)
         if self.setup.same_host and asleep and not self.setup.generator_spins:
-            duration += self.times.wake_send_ps
-            self.count("paid_wakes")
+            duration += self.count_wake(self.waking_core_ps(thread))
         self.count("writes")
         return calls * self.times.write_event_ps + duration

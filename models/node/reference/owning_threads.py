@@ -230,8 +230,7 @@ class OwningThreads:
             slept = True
         duration = node.polling(len(fired) + self.events(thread))
         if slept:
-            node.count("blocks")
-            duration += node.unblocking_ps(node.threads[thread].agent)
+            duration += node.count_block(node.unblocking_ps(node.threads[thread]))
         if thread == MAIN:
             duration += node.accept_alone()
         yield self.does(thread, duration)
@@ -241,7 +240,7 @@ class OwningThreads:
     def sleep(self, thread: int) -> Event:
         """Sleep until what is on the thread's wire, a sender or a peer wakes it."""
         own, wire = self.node.threads[thread], self.node.request_wires[thread]
-        asleep = own.agent.sleep()
+        asleep = self.node.fall_asleep(own)
         if wire:
             self.node.wake(own, wire[0][0])
         return asleep
@@ -253,12 +252,13 @@ class OwningThreads:
         thread = node.threads[peer]
         if not thread.agent.sleeps_beyond(node.now + node.wake_latency_ps(thread)):
             return times.notify_ps
-        return times.notify_ps + (times.wake_send_ps if node.wakes_core(thread.agent) else 0)
+        waking_ps = node.waking_core_ps(thread) if node.wakes_core(thread.agent) else 0
+        return times.notify_ps + waking_ps
 
     def wake(self, peer: int) -> None:
         """The write is done: a peer that sleeps runs as soon as it can."""
         node, thread = self.node, self.node.threads[peer]
         runs_ps = node.now + node.wake_latency_ps(thread)
         if thread.agent.sleeps_beyond(runs_ps):
-            node.wake_up(thread)
+            node.wake_up(thread, node.now)
             thread.agent.wake(runs_ps)

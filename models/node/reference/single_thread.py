@@ -30,9 +30,8 @@ def main_thread(node: ReferenceNode) -> Activity:
                 break
             yield node.sleep_in_epoll()
             readable = node.poll()
-            slept = times.block_ps
             if readable:
-                node.count("blocks")
+                slept = node.count_block(node.scheduled_again_ps(node.threads[0]))
         duration = node.polling(len(readable)) + slept + node.accept_alone()
         yield main.hold(node.work(0, duration))
 
