@@ -279,6 +279,11 @@ class HostProfile(Group):
         curves["send_curve"] = _per_byte(self.send_curve, call_bytes=SEGMENT_BYTES)
         return curves
 
+    @property
+    def anchored(self) -> bool:
+        """Whether an engine that was driven on it says what its kernel takes."""
+        return self.kernel.tcp_send_ns.source == "bundle"
+
     @cached_property
     def reorder_window(self) -> Quantity:
         """Instructions that its cores hold begun and not finished, by the kind of core."""

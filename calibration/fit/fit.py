@@ -313,12 +313,13 @@ def _found_speed(host: HostProfile) -> dict[str, float]:
 def _as_found(host: HostProfile, prior: Prior, posterior: Posterior) -> Kernel:
     """The host's kernel with what an engine pays for it beyond the micro-benchmarks."""
     beyond = posterior.logs - prior.engine_part(posterior)[0]
-    update = {}
+    update: dict[str, Quantity] = {}
     for scale, names in _SCALED.items():
         index = posterior.names.index(scale)
         if prior.host[index] == 0.0:
             continue
         factor = math.exp(float(beyond[index]))
+        wide = math.exp(_Z95 * float(prior.host_errors(posterior)[index]))
         for name in names:
             leaf = getattr(host.kernel, name) or host.epoll_ctl
             update[name] = Quantity(
@@ -327,6 +328,8 @@ def _as_found(host: HostProfile, prior: Prior, posterior: Posterior) -> Kernel:
                 kind="fitted",
                 source="bundle",
                 method=f"{factor:.2f} times the micro-benchmark, fitted to an engine's CPU time",
+                low=_rounded(factor * leaf.best / wide),
+                high=_rounded(factor * leaf.best * wide),
             )
     return host.kernel.model_copy(update=update)
 

@@ -119,6 +119,13 @@ class Prior:
         covariance = left + gain @ posterior.covariance @ gain.T
         return mean, np.asarray((covariance + covariance.T) / 2.0)
 
+    def host_errors(self, posterior: Posterior) -> np.ndarray:
+        """(factors,) standard errors of what the host adds, by `WorkModel.names`."""
+        host = np.diag(self.host)
+        gain = host @ np.linalg.inv(self.covariance)
+        covariance = host - gain @ host + gain @ posterior.covariance @ gain.T
+        return np.asarray(np.sqrt(np.diag(covariance)))
+
 
 @cache
 def priors() -> Mapping[str, Quantity]:

@@ -21,6 +21,7 @@ from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
 from forecache.calibration.fit.calibrate import calibrate
 from forecache.calibration.fit.prior import known_of
+from forecache.calibration.observe.anchor import anchored_by
 from forecache.calibration.observe.design import TIMINGS, Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
@@ -55,7 +56,7 @@ TIMING = Timing(warm_up_s=0.0, window_s=0.4, repetitions=6)
 CALIBRATED = replace(TIMINGS["quick"], repetitions=5)
 """More windows than usual: one that a neighbour disturbs shifts all that is predicted."""
 CALIBRATION = "calibration"
-PROFILES = ("observed", "shipped")
+PROFILES = ("observed", "anchored", "shipped")
 REFERENCE = "valkey-8.0.1"
 
 
@@ -183,6 +184,8 @@ def predictions_of(
 ) -> Iterator[tuple[str, str, list[ObservedPoint], list[Prediction]]]:
     """One engine on one host, with the profile of its calibration there and the shipped one.
 
+    With the shipped one also on the host as another engine has found it, the next in the folder.
+
     Yields
     ------
     tuple
@@ -193,14 +196,22 @@ def predictions_of(
     host = rounds.host_of(folder, bundle)
     engine = bundle.manifest.engine
     shipped = load_engine(engine.name, engine.version)
-    for label, profile in zip(PROFILES, (observed, shipped), strict=True):
-        asked.progress(f"{folder}: predicting with the {label} profile")
+    anchored = anchored_by(Bundle.load(_next_to(folder) / CALIBRATION))
+    systems = ((host, observed), (anchored, shipped), (host, shipped))
+    for label, (on_host, profile) in zip(PROFILES, systems, strict=True):
+        asked.progress(f"{folder}: predicting, {label}")
         for tool in TOOLS:
-            system = System(host, profile, load_generator(tool))
+            system = System(on_host, profile, load_generator(tool))
             points = list(Bundle.load(folder / tool).points)
             cases = [rounds.case_of(point.given, system, tool=tool) for point in points]
             found = predict_cases(cases, draws=DRAWS, replications=2, requests=REQUESTS)
             yield label, tool, points, found
+
+
+def _next_to(folder: Path) -> Path:
+    """The folder of another engine on the same host."""
+    folders = sorted(path for path in folder.parent.iterdir() if path.is_dir())
+    return folders[(folders.index(folder) + 1) % len(folders)]
 
 
 def _compared(

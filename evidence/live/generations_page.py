@@ -52,9 +52,11 @@ def pages() -> Files:
         " neighbours, the Zen 5 host hardly any; that of Zen 4 lies between.",
         "",
         "*Observed*: the engine was calibrated on this host with forecache's own load generator"
-        " (`forecache observe`, `forecache calibrate`). *Shipped*: the profile that comes with"
-        " forecache, and this host's profile; engines whose profile was observed on this very host"
-        " and those observed elsewhere are summed up apart. A point's value is the median of its"
+        " (`forecache observe`, `forecache calibrate`). *Anchored*: the profile that comes with"
+        " forecache, and this host as one other engine found it, the next in the table, as"
+        " `forecache profile --anchor` does. *Shipped*: that profile, and this host as its"
+        " micro-benchmarks found it; engines whose profile was observed on this very host and"
+        " those observed elsewhere are summed up apart. A point's value is the median of its"
         " windows. *Bias* is the median error with its sign: above zero, the prediction is too"
         " slow. *Repeat* is how far the second half of a point's windows differs from the first, in"
         " the median over the points. A *clear step* is a measured ratio that differs from 1 by"

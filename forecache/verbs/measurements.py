@@ -25,6 +25,7 @@ ARTICLES = ("articles", "seeds")
 def profile(
     *,
     tool: str | None = None,
+    anchor: bool = False,
     host: str | Path | None = None,
     engine: str | None = None,
     earlier: Sequence[str | Path] = (),
@@ -37,11 +38,14 @@ def profile(
     tool
         valkey-benchmark, redis-benchmark or memtier_benchmark, a name on PATH or a path: measures
         it instead, driving an engine on another core, in two to five minutes.
+    anchor
+        Drives an engine for a minute as well, and corrects the kernel's times by what it pays for
+        them: predictions of every engine on this host rest on that.
     host
-        With `tool`: the profile of this host, a catalogue name or a file. It is measured first if
-        left out.
+        With `tool` or `anchor`: the profile of this host, a catalogue name or a file. It is
+        measured first if left out.
     engine
-        With `tool`: the server that it drives; the embedded Valkey if left out.
+        With `tool` or `anchor`: the server to drive; the embedded Valkey if left out.
     earlier
         Profiles of this host from other days, which tell by how much days differ.
 
@@ -56,13 +60,17 @@ def profile(
     from forecache.hwprofiles.capture import capture_host
     from forecache.hwprofiles.capture.host import with_days
 
+    before = [load_host(file) for file in earlier]
+    found = capture_host(progress=progress) if host is None else load_host(host)
+    found = with_days(found, before) if before else found
+    if anchor:
+        from forecache.calibration.observe.anchor import anchor_host
+
+        found = anchor_host(found, engine=engine, progress=progress)
     if tool is None:
-        before = [load_host(file) for file in earlier]
-        found = capture_host(progress=progress)
-        return with_days(found, before) if before else found
+        return found
     from forecache.calibration.observe.tool_profile import profile_tool
 
-    found = capture_host(progress=progress) if host is None else load_host(host)
     return profile_tool(tool, host=found, engine=engine, progress=progress)
 
 

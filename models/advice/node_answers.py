@@ -9,7 +9,7 @@ from forecache.sim.errors import InputError
 from forecache.sim.plain import Result, where_set
 
 from ..engines.profile import EngineProfile, Observed, Reuse
-from ..prediction.system import System
+from ..prediction.system import Basis, System
 from ..results.displayed import Displayed
 from ..results.latency import LatencyDistribution
 from ..results.points import LoadPoint, Point
@@ -31,8 +31,9 @@ class HostSummary(Result):
     id: str
     title: str
     cores: int
-    kind: str
-    """`measured` on this machine, or `catalogue`."""
+    kind: Basis
+    """What is known of it: `observed` with this engine, `anchored` by another (`profile --anchor`),
+    `profiled`, or of the `catalogue`."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def summary_of(scenario: Scenario, system: System) -> dict[str, Any]:
             id=host.id,
             title=host.title,
             cores=scenario.cores or host.speed().cores,
-            kind="measured" if host.captured is not None else "catalogue",
+            kind=system.basis,
         ),
         "engine": engine_summary(engine),
     }

@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -56,6 +56,11 @@ class Numbers:
     work: EngineWork
     generator: GeneratorWork
     disk: DiskTimes
+
+
+Basis = Literal["observed", "anchored", "profiled", "catalogue"]
+"""What a prediction for an engine on a host rests on: that engine was driven on that host; another
+one was; the host was profiled, or is of the catalogue, and the engine was observed elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +211,15 @@ class System:
     def observed_here(self) -> bool:
         """Whether the engine's work was fitted on this host."""
         return self.engine.observed is not None and self.engine.observed.host == self.host.id
+
+    @property
+    def basis(self) -> Basis:
+        """What is known of the engine on this host."""
+        if self.observed_here:
+            return "observed"
+        if self.host.anchored:
+            return "anchored"
+        return "catalogue" if self.host.captured is None else "profiled"
 
     def discrepancy(self, scenario: Scenario) -> float:
         """Relative standard error of the model itself, of a load."""

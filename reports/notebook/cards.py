@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from forecache.models.advice.compare import NodeComparison
-from forecache.models.advice.node_answers import Explained, NodeAnswer, Recommended, Simulated
+from forecache.models.advice.node_answers import Explained, Recommended, Simulated
 from forecache.models.cost.answer import CostAnswer
 from forecache.models.footprint.answers import MemoryAnswer, MemoryPoint
 from forecache.models.large_sweeps.sweep import SweptPoints
@@ -20,7 +20,6 @@ from forecache.models.results.series import RunsOverTime
 from ..text.differences import HEADER, side_phrase
 from ..text.differences import rows as difference_rows
 from ..text.differences import warnings as difference_warnings
-from ..text.engines import engine_name
 from ..text.formats import (
     UNKNOWN,
     byte_size,
@@ -44,6 +43,7 @@ from ..text.plans import (
 )
 from ..text.points import (
     SETTING,
+    about_phrase,
     chosen_point,
     mean_percent,
     point_warnings,
@@ -89,10 +89,6 @@ def _start_of(table: TidyTable, *, title: str) -> Card:
     )
 
 
-def _about(answer: NodeAnswer) -> str:
-    return f"{answer.host.title}, {engine_name(answer.engine)}"
-
-
 def _point_rows(points: Sequence[Point]) -> tuple[list[str], list[list[str]]]:
     """Columns and cells of points: what varies, throughput, latency, who is busy, what limits."""
     keys = varying_keys([point.given for point in points])
@@ -123,7 +119,7 @@ def _simulated(answer: Simulated) -> Card:
     else:
         title = f"{rate_with_bounds(best.throughput_rps)}; {limit_phrase(best)}"
     return Card(
-        title, about=_about(answer), header=header, rows=rows, warnings=point_warnings(points)
+        title, about=about_phrase(answer), header=header, rows=rows, warnings=point_warnings(points)
     )
 
 
@@ -133,7 +129,7 @@ def _recommended(answer: Recommended) -> Card:
     header, rows = _point_rows(points)
     return Card(
         action(advice),
-        about=_about(answer),
+        about=about_phrase(answer),
         lines=["; ".join(headline_facts(advice, point))],
         header=header,
         rows=rows,
@@ -149,7 +145,7 @@ def _explained(answer: Explained) -> Card:
     total = sum(stage.us_per_request for stage in stages)
     return Card(
         f"A request takes {total:.3g} µs of CPU time" + (f" at {at}" if at else ""),
-        about=_about(answer),
+        about=about_phrase(answer),
         header=["stage", "thread", "µs a request", "share"],
         rows=[
             [

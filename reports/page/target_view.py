@@ -24,7 +24,15 @@ from ..text.formats import (
     sentence,
     time_with_bounds,
 )
-from ..text.points import SETTING, by_threads, chosen_point, mean_percent, standing, target_warnings
+from ..text.points import (
+    BASES,
+    SETTING,
+    by_threads,
+    chosen_point,
+    mean_percent,
+    standing,
+    target_warnings,
+)
 from ..text.repeat import Question, repeat_view
 from ..text.settings import setting_name, setting_text
 from ..text.thread_plan import (
@@ -131,7 +139,7 @@ def _subtitle(target: Recommended) -> str:
     parts = [
         host.title,
         "" if "core" in host.title else f"{host.cores} core{'' if host.cores == 1 else 's'}",
-        "profile measured here" if host.kind == "measured" else "profile from the catalogue",
+        BASES[host.kind],
         engine_name(engine),
         depth_phrase(engine.depth),
     ]

@@ -97,7 +97,7 @@ def threats(study: Study) -> list[str]:
 def _of_target(target: Recommended, name: str) -> list[str]:
     """What is special about a host."""
     found = []
-    if target.host.kind != "measured":
+    if target.host.kind == "catalogue":
         found.append(
             f"{name}: the profile comes from the catalogue. Nothing was run on this machine, "
             "so its numbers are those published, or assumed within a range."

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from forecache.models.advice.node_answers import NodeAnswer, Recommended, Simulated, StudyTarget
 from forecache.models.advice.recommend import Recommendation
+from forecache.models.prediction.system import Basis
 from forecache.models.results.points import Point, Unmet
 
 from .engines import engine_name
@@ -122,13 +123,32 @@ def _with_places(points: Sequence[Point], told: Sequence[Sequence[str]]) -> list
     return found
 
 
+BASES: dict[Basis, str] = {
+    "observed": "observed here",
+    "anchored": "anchored here",
+    "profiled": "profiled here",
+    "catalogue": "by catalogue",
+}
+"""What is known of an engine on a host."""
+
+
 def subtitle_phrase(answer: NodeAnswer, points: Sequence[Point]) -> str:
     """Which host and engine an answer is about; how many where its points sweep them."""
     hosts = _different(points, "host")
     engines = _different(points, "engine", "engine_version")
+    if hosts <= 1 and engines <= 1:
+        return about_phrase(answer)
     host = f"{hosts} hosts" if hosts > 1 else answer.host.title
     engine = f"{engines} engines" if engines > 1 else engine_name(answer.engine)
     return f"{host}, {engine}"
+
+
+def about_phrase(answer: NodeAnswer) -> str:
+    """Which host and engine an answer is about, and what is known of them."""
+    about = f"{answer.host.title}, {engine_name(answer.engine)}"
+    # The name of an engine that was observed here says so.
+    observed = answer.host.kind == "observed"
+    return about if observed else f"{about}, {BASES[answer.host.kind]}"
 
 
 def _different(points: Sequence[Point], *keys: str) -> int:
