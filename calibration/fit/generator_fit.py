@@ -81,8 +81,8 @@ def _row(point: ObservedPoint, generator: GeneratorProfile, speed: HostSpeed) ->
     kernel = turns * speed.epoll_wait_ns + events * speed.epoll_event_ns
     kernel += reads * recv_ns + sends * send_ns + copying
     # Where the server pays for sending the wake-up, the generator blocks; and the other way round.
-    paid = {"wake_send_ns": speed.block_ns, "block_ns": speed.wake_send_ns}
-    wake = sum(wake_times(counts, replace(speed, **paid)))
+    other_end = replace(speed, wake_send_ns=speed.block_ns, block_ns=speed.wake_send_ns)
+    wake = sum(wake_times(counts, other_end))
     return [
         turns * work.poll_instructions / rate,
         events * work.batch_instructions / rate,

@@ -25,8 +25,8 @@ from ..text.formats import (
     time_with_bounds,
 )
 from ..text.points import (
-    BASES,
     SETTING,
+    basis_phrase,
     by_threads,
     chosen_point,
     mean_percent,
@@ -139,7 +139,7 @@ def _subtitle(target: Recommended) -> str:
     parts = [
         host.title,
         "" if "core" in host.title else f"{host.cores} core{'' if host.cores == 1 else 's'}",
-        BASES[host.kind],
+        basis_phrase(host),
         engine_name(engine),
         depth_phrase(engine.depth),
     ]

@@ -3,9 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forecache.models.advice.node_answers import NodeAnswer, Recommended, Simulated, StudyTarget
+from forecache.models.advice.node_answers import (
+    HostSummary,
+    NodeAnswer,
+    Recommended,
+    Simulated,
+    StudyTarget,
+)
 from forecache.models.advice.recommend import Recommendation
-from forecache.models.prediction.system import Basis
 from forecache.models.results.points import Point, Unmet
 
 from .engines import engine_name
@@ -123,13 +128,9 @@ def _with_places(points: Sequence[Point], told: Sequence[Sequence[str]]) -> list
     return found
 
 
-BASES: dict[Basis, str] = {
-    "observed": "observed here",
-    "anchored": "anchored here",
-    "profiled": "profiled here",
-    "catalogue": "by catalogue",
-}
-"""What is known of an engine on a host."""
+def basis_phrase(host: HostSummary) -> str:
+    """Say what is known of an engine on a host: `profiled here`."""
+    return "by catalogue" if host.kind == "catalogue" else f"{host.kind} here"
 
 
 def subtitle_phrase(answer: NodeAnswer, points: Sequence[Point]) -> str:
@@ -148,7 +149,7 @@ def about_phrase(answer: NodeAnswer) -> str:
     about = f"{answer.host.title}, {engine_name(answer.engine)}"
     # The name of an engine that was observed here says so.
     observed = answer.host.kind == "observed"
-    return about if observed else f"{about}, {BASES[answer.host.kind]}"
+    return about if observed else f"{about}, {basis_phrase(answer.host)}"
 
 
 def _different(points: Sequence[Point], *keys: str) -> int:

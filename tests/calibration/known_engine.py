@@ -113,9 +113,14 @@ def segments_per_request(given: Conditions, writes_per_request: float) -> float:
     return pieces * writes_per_request
 
 
-def observed(given: Conditions, *, noise: float = 0.0) -> ObservedPoint:
-    """A point as `observe` would write it; `noise` is the relative error of its CPU time."""
-    result = _known(given)
+def observed(
+    given: Conditions, *, noise: float = 0.0, result: NodeResult | None = None
+) -> ObservedPoint:
+    """A point as `observe` would write it; `noise` is the relative error of its CPU time.
+
+    Of the known engine, or of a run.
+    """
+    result = result or _known(given)
     counters = result.counters
 
     def per_request(name: str) -> float:

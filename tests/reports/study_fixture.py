@@ -221,7 +221,7 @@ def local_target() -> StudyTarget:
     why_not = "Server threads and load generator share two cores."
     return StudyTarget(
         name="this host",
-        host=HostSummary("measured", "Intel Xeon Platinum 8375C, 2 cores", 2, "measured"),
+        host=HostSummary("measured", "Intel Xeon Platinum 8375C, 2 cores", 2, "observed"),
         engine=EngineSummary("valkey", "Valkey", "9.1", "clock", None, None),
         scenario={"clients": 50, "pipeline": 1, "mix": {"get": 0.8, "set": 0.2},
                   "keys": 1_000_000, "value_bytes": 512, "arrival": "closed_loop"},
