@@ -116,6 +116,20 @@ def test_a_wrong_command_line_says_where_to_look(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--engine", "valkey-server"], "valid is --tool or --anchor with them."),
+        (["--anchor", "--tool", "valkey-benchmark"], "valid is one of them."),
+    ],
+)
+def test_a_profile_is_of_a_host_or_of_a_tool(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["profile", *arguments]) == 2
+    assert capsys.readouterr().err.endswith(f"{expected}\n")
+
+
+@pytest.mark.parametrize(
     "arguments",
     [["profile"], ["observe"], ["calibrate", "bundle"], ["study", "scenario.yaml"]],
     ids=lambda arguments: arguments[0],
