@@ -25,6 +25,7 @@ from .interruptions import interruption_table_ps, wake_latencies_ns
 from .locks import SECTIONS, futex_ns, item_locks, list_table, lock_table, section_ns
 from .persistence import LogTimes, copy_on_write_ps, log_times
 from .request_interval import shared_line_ns
+from .sharing import shares_cores
 from .siblings import sibling_scale
 from .stalls import stall_shares, with_stalls
 from .tls import TlsTimes, tls_times
@@ -153,6 +154,7 @@ def _event_loop(inputs: NodeInputs) -> Part:
     work, speed = inputs.work, inputs.speed
     turn_ns, dozing_ns = inputs.user_ns(work.loop_instructions), _dozing_ns(work, speed)
     short = _short_sleep_scale(work, speed)
+    crowded = shares_cores(inputs.scenario, inputs.sharing)
     return {
         # A turn takes some time whatever it finds, or time would stand still while it spins.
         "loop_ps": max(_SHORTEST_TURN_PS, _ps(turn_ns)),
@@ -164,7 +166,10 @@ def _event_loop(inputs: NodeInputs) -> Part:
         "wake_send_ps": _ps(work.wake_scale * speed.wake_send_ns),
         "short_block_ps": _ps(short * speed.block_ns - dozing_ns),
         "short_wake_send_ps": _ps(short * speed.wake_send_ns),
-        "long_sleep_ps": _ps(speed.block_ns),
+        # Where threads share cores, what they do to each other was found with whole prices.
+        "long_sleep_ps": 0
+        if shares_cores(inputs.scenario, inputs.sharing)
+        else _ps(speed.block_ns),
         "switch_ps": _ps(speed.context_switch_ns),
         # A socket is taken out and put in again.
         "rearm_ps": _ps(2 * work.kernel_scale * speed.epoll_ctl_ns),

@@ -15,6 +15,7 @@ from forecache.models.prediction.simulation import run, times_of
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario, TlsSettings
 from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.tls import SESSION_LINES, SESSION_LINES_AT_ONCE
 from forecache.models.step_times.wire import segment_bytes
 from forecache.sim.errors import InputError
 
@@ -23,9 +24,9 @@ GENERATOR = load_generator("valkey-benchmark")
 RSA = {"certificate": "rsa-2048", "new_connections_per_s": 160}
 
 
-def scenario(io_threads: int = 1, command: str = "get", **top: Any) -> Scenario:
+def scenario(io_threads: int = 1, command: str = "get", clients: int = 650, **top: Any) -> Scenario:
     data = {"host": "graviton3", "engine": "valkey", "io_threads": io_threads, **top}
-    workload = {"clients": 650, "keys": 3_000_000, "command": command}
+    workload = {"clients": clients, "keys": 3_000_000, "command": command}
     [case] = expand({**data, "workload": workload}, file="test", schema=Scenario)
     return case.scenario
 
@@ -61,7 +62,7 @@ def test_what_makes_no_sense_is_told(given: dict[str, Any], told: str) -> None:
 
 
 def test_a_lone_thread_pays_for_every_record_and_byte() -> None:
-    plain, encrypted = (simulated("8.1", scenario(tls=tls)) for tls in (False, True))
+    plain, encrypted = (simulated("8.1", scenario(clients=30, tls=tls)) for tls in (False, True))
     speed = HOST.speed()
     kernel = load_engine("valkey", "8.1").engine_work().kernel_scale
     size = len(b"*2\r\n$3\r\nGET\r\n$16\r\n") + 16 + 2 + len(b"$512\r\n") + 512 + 2
@@ -72,6 +73,20 @@ def test_a_lone_thread_pays_for_every_record_and_byte() -> None:
     # Each end has the same records and bytes.
     before, after = (r.load_generator_utilisation / r.throughput_rps for r in (plain, encrypted))
     assert after > 1.2 * before
+
+
+def test_sessions_that_caches_no_longer_hold_are_waited_for() -> None:
+    added_us = [
+        simulated("8.1", scenario(clients=clients, tls=True)).server_cpu_us_per_request
+        - simulated("8.1", scenario(clients=clients)).server_cpu_us_per_request
+        for clients in (30, 300, 3000, 30_000)
+    ]
+    assert added_us == sorted(added_us)
+    # In the end each line comes from memory.
+    speed = HOST.speed()
+    lines = SESSION_LINES / SESSION_LINES_AT_ONCE
+    most_us = lines * (speed.dram_ns - speed.l2_ns) / 1000.0
+    assert added_us[-1] - added_us[0] == pytest.approx(most_us, rel=0.15)
 
 
 def test_a_record_is_what_one_call_sends() -> None:
