@@ -166,10 +166,8 @@ def _event_loop(inputs: NodeInputs) -> Part:
         "wake_send_ps": _ps(work.wake_scale * speed.wake_send_ns),
         "short_block_ps": _ps(short * speed.block_ns - dozing_ns),
         "short_wake_send_ps": _ps(short * speed.wake_send_ns),
-        # Where threads share cores, what they do to each other was found with whole prices.
-        "long_sleep_ps": 0
-        if shares_cores(inputs.scenario, inputs.sharing)
-        else _ps(speed.block_ns),
+        # Threads that share cores pay the whole price: what they do to each other was found so.
+        "long_sleep_ps": 0 if crowded else _ps(speed.block_ns),
         "switch_ps": _ps(speed.context_switch_ns),
         # A socket is taken out and put in again.
         "rearm_ps": _ps(2 * work.kernel_scale * speed.epoll_ctl_ns),
