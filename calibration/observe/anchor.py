@@ -61,4 +61,6 @@ def anchored_by(bundle: Bundle, *, progress: Progress | None = None) -> HostProf
     source = found.sources["bundle"].model_copy(
         update={"title": title, "accessed": bundle.manifest.created[:10]}
     )
-    return found.model_copy(update={"sources": {**found.sources, "bundle": source}})
+    notes = [f"while an engine was driven: {warning}" for warning in bundle.manifest.warnings]
+    update = {"sources": {**found.sources, "bundle": source}, "notes": [*found.notes, *notes]}
+    return found.model_copy(update=update)
