@@ -6,7 +6,6 @@ It is a station of the simulation like any other, so it has to be as right as th
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -80,9 +79,7 @@ def _row(point: ObservedPoint, generator: GeneratorProfile, speed: HostSpeed) ->
     copying += reply_bytes * speed.recv_ns_per_byte(given.pipeline * reply_bytes)
     kernel = turns * speed.epoll_wait_ns + events * speed.epoll_event_ns
     kernel += reads * recv_ns + sends * send_ns + copying
-    # Where the server pays for sending the wake-up, the generator blocks; and the other way round.
-    other_end = replace(speed, wake_send_ns=speed.block_ns, block_ns=speed.wake_send_ns)
-    wake = sum(wake_times(counts, other_end))
+    wake = sum(wake_times(counts, speed, of_generator=True))
     return [
         turns * work.poll_instructions / rate,
         events * work.batch_instructions / rate,

@@ -113,10 +113,11 @@ def counts_of(point: ObservedPoint, *, events: int = 1) -> PointCounts:
 
 def _sleep_ns(point: ObservedPoint, cpu: str, threads: int, sleeps: float) -> float:
     """How long a sleep lasts on average: what threads don't compute, by how often they sleep."""
-    if not sleeps > 0.0:
+    idle_ns = threads * 1e9 / point.ordinary("throughput_rps")
+    idle_ns -= point.ordinary(f"{cpu}_ns_per_request")
+    if not sleeps > 0.0 or math.isnan(idle_ns):
         return math.inf
-    request_ns = threads * 1e9 / point.ordinary("throughput_rps")
-    return max(0.0, request_ns - point.ordinary(f"{cpu}_ns_per_request")) / sleeps
+    return max(0.0, idle_ns) / sleeps
 
 
 def instruction_counts(
@@ -242,8 +243,15 @@ def _one_point(
     )
 
 
-def wake_times(counts: PointCounts, speed: HostSpeed) -> tuple[float, float]:
+def wake_times(
+    counts: PointCounts, speed: HostSpeed, *, of_generator: bool = False
+) -> tuple[float, float]:
     """CPU ns per request of the server's sleeps and of waking the load generator.
+
+    Parameters
+    ----------
+    of_generator
+        The load generator's part instead: its own sleeps, and waking the server.
 
     Returns
     -------
@@ -252,10 +260,13 @@ def wake_times(counts: PointCounts, speed: HostSpeed) -> tuple[float, float]:
     """
     # A sleep lasts until its thread runs; its price goes by when it was woken.
     on_its_way_ns = speed.wake_latency_ns - speed.tcp_send_ns - speed.wake_send_ns - speed.block_ns
+    woken_ns, asleep_ns = speed.wake_send_ns, speed.block_ns
+    if of_generator:
+        woken_ns, asleep_ns = asleep_ns, woken_ns
     scaled = fixed = 0.0
     for often, lasts_ns, full_ns in (
-        (counts.generator_wakes, counts.generator_sleep_ns, speed.wake_send_ns),
-        (counts.server_sleeps, counts.server_sleep_ns, speed.block_ns),
+        (counts.generator_wakes, counts.generator_sleep_ns, woken_ns),
+        (counts.server_sleeps, counts.server_sleep_ns, asleep_ns),
     ):
         slept_ns = max(0.0, lasts_ns - max(speed.syscall_ns, on_its_way_ns))
         grown = min(1.0, slept_ns / speed.block_ns)

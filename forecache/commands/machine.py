@@ -76,8 +76,6 @@ def profile(
     With --tool, drives a server on one core from another: counts the tool's instructions where
     valgrind is installed, and measures its CPU time per request by pipeline and clients.
     """
-    if tool is not None and anchor:
-        raise InputError("--tool measures a tool and --anchor a host; valid is one of them.")
     if tool is None and not anchor and (host is not None or engine is not None):
         raise InputError(
             "--host and --engine say how to measure a tool or to anchor a host; valid is --tool or "

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forecache.sim.errors import InputError
+
 from ..notebook import with_progress_bar
 from .shared import DEFAULT_SEED, Progress, Scenario
 
@@ -60,6 +62,8 @@ def profile(
     from forecache.hwprofiles.capture import capture_host
     from forecache.hwprofiles.capture.host import with_days
 
+    if tool is not None and anchor:
+        raise InputError("--tool measures a tool and --anchor a host; valid is one of them.")
     before = [load_host(file) for file in earlier]
     found = capture_host(progress=progress) if host is None else load_host(host)
     found = with_days(found, before) if before else found

@@ -32,8 +32,8 @@ class HostSummary(Result):
     title: str
     cores: int
     kind: Basis
-    """What is known of it: `observed` with this engine, `anchored` by another (`profile --anchor`),
-    `profiled`, or of the `catalogue`."""
+    """What is known of it: `observed` with this engine, `anchored` by one (`profile --anchor`),
+    `profiled` only, or from the `catalogue`."""
 
 
 @dataclass(frozen=True)

@@ -61,9 +61,9 @@ class NodeTimes(NamedTuple):
     """Time that waking a sleeper adds to the sender's system call."""
     short_block_ps: int
     short_wake_send_ps: int
-    """The same two of a thread that has only just fallen asleep."""
+    """`block_ps` and `wake_send_ps` of a thread that is woken as soon as it has fallen asleep."""
     long_sleep_ps: int
-    """From that price to the whole one they rise with the time it has slept, up to this long."""
+    """Time asleep from which on the whole price is paid; from 0 on where it is 0."""
     read_event_ps: int
     """User-space work per readable client."""
     recv_ps: int

@@ -59,8 +59,9 @@ class Numbers:
 
 
 Basis = Literal["observed", "anchored", "profiled", "catalogue"]
-"""What a prediction for an engine on a host rests on: that engine was driven on that host; another
-one was; the host was profiled, or is of the catalogue, and the engine was observed elsewhere."""
+"""What a prediction for an engine on a host rests on: the engine was calibrated on that host; an
+engine was driven there to correct its profile; the host was only profiled; or it comes from the
+catalogue."""
 
 
 @dataclass(frozen=True)

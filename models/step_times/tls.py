@@ -83,7 +83,7 @@ def tls_times(
     speed: HostSpeed,
     *,
     kernel_scale: float,
-    line_wait_ns: float = 0.0,
+    line_wait_ns: float,
 ) -> TlsTimes:
     """What TLS adds to the steps of one end of a connection.
 

@@ -1,5 +1,6 @@
 """The fit of an engine: observations made by a known engine give that engine back."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,12 @@ from forecache.calibration.fit.fit import Calibration, fit_bundle, usable, work_
 from forecache.calibration.fit.prior import Prior, prior_errors, priors
 from forecache.calibration.fit.regression import fit
 from forecache.calibration.fit.scenarios import scenario_of
-from forecache.calibration.fit.work_model import HOST_NAMES, WorkModel
+from forecache.calibration.fit.work_model import (
+    HOST_NAMES,
+    PointCounts,
+    WorkModel,
+    wake_times,
+)
 from forecache.calibration.observe.design import design_points
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.profile import EngineProfile
@@ -194,6 +200,28 @@ def test_the_fitted_host_is_the_one_the_engine_met(fitted: Calibration) -> None:
     changed = {"user_ipc", "l3_fills_per_us", "sources"}
     assert host.model_dump(exclude=changed) == HOST.model_dump(exclude=changed)
     HostProfile.model_validate(host.model_dump(mode="json", exclude_none=True))
+
+
+def test_a_sleep_counts_by_its_length() -> None:
+    speed = HOST.speed()
+    long, short = (
+        PointCounts(
+            *(1.0, 1.0, 1.0, 1.0),
+            generator_wakes=0.5,
+            server_sleeps=0.25,
+            generator_sleep_ns=lasts_ns,
+            server_sleep_ns=lasts_ns,
+        )
+        for lasts_ns in (math.inf, 0.0)
+    )
+    share = speed.short_sleep_share
+    for of_generator, whole_ns in (
+        (False, 0.5 * speed.wake_send_ns + 0.25 * speed.block_ns),
+        (True, 0.5 * speed.block_ns + 0.25 * speed.wake_send_ns),
+    ):
+        assert wake_times(long, speed, of_generator=of_generator) == pytest.approx((whole_ns, 0.0))
+        found = wake_times(short, speed, of_generator=of_generator)
+        assert found == pytest.approx((0.0, share * whole_ns))
 
 
 # --- counted instructions ---------------------------------------------------------------------

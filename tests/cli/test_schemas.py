@@ -191,7 +191,7 @@ def test_what_is_not_in_a_schema_is_refused(checkout: Path) -> None:
 
 
 def test_meanings_come_from_below_a_field_and_from_its_docstring() -> None:
-    assert meanings(HostSummary)["kind"].startswith("What is known of it: `observed` with this")
+    assert meanings(HostSummary)["kind"].startswith("What is known of it: `observed`")
     assert meanings(FitPoint)["role"] == "`fit` or `holdout`."
     assert len(types_of("simulate")) > 15
 

@@ -25,10 +25,11 @@ INLINE void fall_asleep(struct thread *thread, int64_t now) {
 
 // A price that grows with how long a thread has slept, until it has its full height.
 INLINE int64_t by_sleep(struct node *n, int64_t least_ps, int64_t most_ps, int64_t rested_ps) {
-    if (rested_ps >= n->long_sleep_ps || most_ps <= least_ps) {
+    int64_t rested = max64(0, rested_ps);
+    if (rested >= n->long_sleep_ps || most_ps <= least_ps) {
         return most_ps;
     }
-    return least_ps + (most_ps - least_ps) * max64(0, rested_ps) / n->long_sleep_ps;
+    return least_ps + (most_ps - least_ps) * rested / n->long_sleep_ps;
 }
 
 // What it adds to a system call that begins now to wake a sleeper's core.
@@ -70,7 +71,7 @@ INLINE int64_t woken(struct node *n, struct thread *thread, int64_t at) {
     return latency;
 }
 
-// CPU time of a thread that has slept for being scheduled again.
+// CPU time to schedule a thread again that has slept.
 INLINE int64_t scheduled_again(struct node *n, struct thread *thread) {
     return by_sleep(n, n->short_block_ps, n->block_ps, thread->rested_ps);
 }

@@ -249,9 +249,10 @@ class ReferenceNode:
     def by_sleep(self, least_ps: int, most_ps: int, rested_ps: int) -> int:
         """A price that grows with how long a thread has slept, until it has its full height."""
         long_ps = self.times.long_sleep_ps
+        rested_ps = max(0, rested_ps)
         if rested_ps >= long_ps or most_ps <= least_ps:
             return most_ps
-        return least_ps + (most_ps - least_ps) * max(0, rested_ps) // long_ps
+        return least_ps + (most_ps - least_ps) * rested_ps // long_ps
 
     def waking_core_ps(self, thread: Thread) -> int:
         """What it adds to a system call that begins now to wake a sleeper's core."""
@@ -260,7 +261,7 @@ class ReferenceNode:
         return self.by_sleep(times.short_wake_send_ps, times.wake_send_ps, rested_ps)
 
     def scheduled_again_ps(self, thread: Thread) -> int:
-        """CPU time of a thread that has slept for being scheduled again."""
+        """CPU time to schedule a thread again that has slept."""
         return self.by_sleep(self.times.short_block_ps, self.times.block_ps, thread.rested_ps)
 
     def count_block(self, duration_ps: int) -> int:

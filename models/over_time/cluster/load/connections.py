@@ -86,7 +86,9 @@ def connection_work(
     """
     accept_ns = kernel_scale * CONNECTION_SENDS * speed.tcp_send_ns
     accept_ns += ACCEPT_INSTRUCTIONS / (speed.user_ipc * speed.clock_ghz)
-    handshake_ns = tls_times(scenario, engine, speed, kernel_scale=kernel_scale).handshake_ns
+    handshake_ns = tls_times(
+        scenario, engine, speed, kernel_scale=kernel_scale, line_wait_ns=0.0
+    ).handshake_ns
     offloaded = engine.tls == "io_threads_and_handshakes" and scenario.io_threads > 1
     helpers_ns = handshake_ns if offloaded else 0.0
     main_ns = accept_ns + handshake_ns - helpers_ns
