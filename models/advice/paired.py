@@ -33,10 +33,10 @@ PairKind = Literal["settings", "versions", "loads", "families", "hosts"]
 
 UNSHARED: dict[PairKind, float] = {
     "settings": 0.51,
-    "versions": 0.71,
-    "loads": 0.78,
-    "families": 1.16,
-    "hosts": 1.26,
+    "versions": 0.78,
+    "loads": 0.81,
+    "families": 1.04,
+    "hosts": 1.24,
 }
 """Standard error of the model in a ratio, over that of two predictions with nothing in common.
 
