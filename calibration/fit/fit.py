@@ -313,13 +313,14 @@ def _found_speed(host: HostProfile) -> dict[str, float]:
 def _as_found(host: HostProfile, prior: Prior, posterior: Posterior) -> Kernel:
     """The host's kernel with what an engine pays for it beyond the micro-benchmarks."""
     beyond = posterior.logs - prior.engine_part(posterior)[0]
+    errors = prior.host_errors(posterior)
     update: dict[str, Quantity] = {}
     for scale, names in _SCALED.items():
         index = posterior.names.index(scale)
         if prior.host[index] == 0.0:
             continue
         factor = math.exp(float(beyond[index]))
-        wide = math.exp(_Z95 * float(prior.host_errors(posterior)[index]))
+        wide = math.exp(_Z95 * float(errors[index]))
         for name in names:
             leaf = getattr(host.kernel, name) or host.epoll_ctl
             update[name] = Quantity(

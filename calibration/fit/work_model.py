@@ -164,7 +164,7 @@ class PointTimes:
     ----------
     user : (points, len(INSTRUCTIONS))
     kernel, wake, short_wake, copy : (points,)
-        `short_wake` is what sleeps take however short they are.
+        `short_wake` is the part of sleeps and wake-ups that `wake_scale` does not multiply.
     touch, stream, old_value, buffers, tail : (points, len(FILLS_GRID))
     """
 

@@ -352,7 +352,7 @@ def _unblocking_ns(work: EngineWork, speed: HostSpeed) -> float:
 
 
 def _dozing_ns(work: EngineWork, speed: HostSpeed) -> float:
-    """CPU time of a thread on its way to sleep: no more than a sleep costs that ends at once."""
+    """CPU time of a thread on its way to sleep: at most that of a sleep that ends at once."""
     least_ns = _short_sleep_scale(work, speed) * speed.block_ns
     return min(DOZE_SHARE * work.wake_scale * speed.block_ns, MOST_DOZE_NS, least_ns)
 

@@ -17,13 +17,13 @@ INLINE void plan_wake_up(struct node *n, struct thread *thread, int64_t index) {
     thread->wake_latency_ps = n->wake_latency_ps[drawn.word[0] & (QUANTILES - 1)];
 }
 
-// A thread falls asleep: what waking it takes depends on for how long.
+// A thread falls asleep; waking it takes more the longer it has slept.
 INLINE void fall_asleep(struct thread *thread, int64_t now) {
     thread->waits = SLEEPS;
     thread->slept_ps = now;
 }
 
-// A price that grows with how long a thread has slept, until it has its full height.
+// A price between two, by how long a thread has slept; whole from `long_sleep_ps` on.
 INLINE int64_t by_sleep(struct node *n, int64_t least_ps, int64_t most_ps, int64_t rested_ps) {
     int64_t rested = max64(0, rested_ps);
     if (rested >= n->long_sleep_ps || most_ps <= least_ps) {
@@ -37,7 +37,7 @@ INLINE int64_t waking_core(struct node *n, struct thread *thread, int64_t now) {
     return by_sleep(n, n->short_wake_send_ps, n->wake_send_ps, now - thread->slept_ps);
 }
 
-// A thread is woken at a time: how long that takes.
+// A thread is woken at time `at`: how long that takes.
 INLINE int64_t wake_up(struct node *n, struct thread *thread, int64_t at) {
     int64_t latency = thread->wake_latency_ps;
     thread->rested_ps = at - thread->slept_ps;
@@ -64,7 +64,7 @@ INLINE int64_t wake_latency(struct node *n, struct thread *thread) {
     return wakes_core(n, thread) ? thread->wake_latency_ps : 0;
 }
 
-// A sender wakes a thread at a time: how long that takes.
+// A sender wakes a thread at time `at`: how long that takes.
 INLINE int64_t woken(struct node *n, struct thread *thread, int64_t at) {
     int64_t latency = wake_latency(n, thread);
     wake_up(n, thread, at);

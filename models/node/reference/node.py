@@ -242,12 +242,12 @@ class ReferenceNode:
         return latency_ps
 
     def fall_asleep(self, thread: Thread) -> Event:
-        """A thread sleeps until it is woken; what that takes depends on how long it has slept."""
+        """A thread sleeps until it is woken, which takes more the longer it has slept."""
         thread.slept_ps = self.now
         return thread.agent.sleep()
 
     def by_sleep(self, least_ps: int, most_ps: int, rested_ps: int) -> int:
-        """A price that grows with how long a thread has slept, until it has its full height."""
+        """A price between two, by how long a thread has slept; whole from `long_sleep_ps` on."""
         long_ps = self.times.long_sleep_ps
         rested_ps = max(0, rested_ps)
         if rested_ps >= long_ps or most_ps <= least_ps:
