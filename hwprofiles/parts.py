@@ -73,9 +73,10 @@ class Kernel(Group):
     wake_send_ns
         Extra CPU time of a sender whose receiver sleeps in `epoll_wait` on another core.
     wake_latency_ns
-        From the start of that send until the sleeper's `epoll_wait` has returned.
+        From the start of that send until the sleeper's `epoll_wait` has returned, on a core that
+        keeps its timer tick.
     block_ns
-        Extra CPU time of the sleeper for blocking and being scheduled again.
+        Extra CPU time of the sleeper for blocking and being scheduled again, on such a core.
     softirq_ns
         What an interrupt takes to bring one packet from the network interface to its socket, part
         of `tcp_send_ns` over loopback; `ASSUMED_SOFTIRQ_NS` where nothing is said.
@@ -87,6 +88,10 @@ class Kernel(Group):
         How much of `wake_send_ns` and of `block_ns` it takes to wake a thread that has only just
         fallen asleep. From there they rise with the time it has slept, and are whole when that is
         `block_ns`. `assumed_scheduling` where nothing is said.
+    tickless_block_scale, tickless_latency_scale
+        How many times `block_ns` and `wake_latency_ns` a sleep takes on a core that stops its timer
+        tick while it idles, as Linux does unless callbacks of its RCU wait: whoever takes a socket
+        out of an epoll set leaves one. `assumed_scheduling` where nothing is said.
     """
 
     syscall_ns: Quantity
@@ -107,6 +112,8 @@ class Kernel(Group):
     timer_tick_us: Quantity | None = None
     context_switch_ns: Quantity | None = None
     short_sleep_share: Quantity | None = None
+    tickless_block_scale: Quantity | None = None
+    tickless_latency_scale: Quantity | None = None
 
 
 class Variation(Group):

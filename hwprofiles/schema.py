@@ -36,7 +36,10 @@ from .windows import reorder_window
 
 _LEAST_NS_PER_BYTE = 1e-4
 
-_SCHEDULING = ("time_slice_us", "timer_tick_us", "context_switch_ns", "short_sleep_share")
+_SCHEDULING = (
+    *("time_slice_us", "timer_tick_us", "context_switch_ns"),
+    *("short_sleep_share", "tickless_block_scale", "tickless_latency_scale"),
+)
 
 # HostSpeed fields that stand for exactly one leaf, with that leaf's path.
 _DIRECT = {

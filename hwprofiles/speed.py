@@ -117,6 +117,8 @@ class HostSpeed:
     timer_tick_us: float = 4000.0
     context_switch_ns: float = 1500.0
     short_sleep_share: float = 0.4
+    tickless_block_scale: float = 1.7
+    tickless_latency_scale: float = 1.25
     network_mtu_bytes: float = 1500.0
     network_flow_gbit_per_s: float = math.inf
     network_burst_gbit_per_s: float = 0.0
@@ -159,6 +161,23 @@ class HostSpeed:
         share = self.busy_sibling_speed
         times = self._cores_slower(1.0 / share)
         return replace(self, user_ipc=self.user_ipc * share, **times)  # type: ignore[arg-type]
+
+    def ticking(self) -> "HostSpeed":
+        """The same host while something keeps its idle cores from stopping their timer tick."""
+        return replace(self, tickless_block_scale=1.0, tickless_latency_scale=1.0)
+
+    @property
+    def whole_block_ns(self) -> float:
+        """Extra CPU time of a thread that has slept long: its core has stopped its tick if it may.
+
+        It is `block_ns` on hosts that are `ticking`.
+        """
+        return self.tickless_block_scale * self.block_ns
+
+    @property
+    def whole_wake_latency_ns(self) -> float:
+        """`wake_latency_ns` of such a thread."""
+        return self.tickless_latency_scale * self.wake_latency_ns
 
     def _cores_slower(self, factor: float) -> dict[str, float]:
         """What takes longer by the factor on slower cores."""

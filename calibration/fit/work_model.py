@@ -259,19 +259,22 @@ def wake_times(
     however short they are.
     """
     # A sleep lasts until its thread runs; its price goes by when it was woken.
-    on_its_way_ns = speed.wake_latency_ns - speed.tcp_send_ns - speed.wake_send_ns - speed.block_ns
-    woken_ns, asleep_ns = speed.wake_send_ns, speed.block_ns
+    on_its_way_ns = speed.whole_wake_latency_ns - speed.tcp_send_ns
+    on_its_way_ns -= speed.wake_send_ns + speed.whole_block_ns
+    # Of a short and of a whole one.
+    woken_ns = speed.wake_send_ns, speed.wake_send_ns
+    asleep_ns = speed.block_ns, speed.whole_block_ns
     if of_generator:
         woken_ns, asleep_ns = asleep_ns, woken_ns
     scaled = fixed = 0.0
-    for often, lasts_ns, full_ns in (
+    for often, lasts_ns, (short_ns, full_ns) in (
         (counts.generator_wakes, counts.generator_sleep_ns, woken_ns),
         (counts.server_sleeps, counts.server_sleep_ns, asleep_ns),
     ):
         slept_ns = max(0.0, lasts_ns - max(speed.syscall_ns, on_its_way_ns))
         grown = min(1.0, slept_ns / speed.block_ns)
         scaled += often * grown * full_ns
-        fixed += often * (1.0 - grown) * speed.short_sleep_share * full_ns
+        fixed += often * (1.0 - grown) * speed.short_sleep_share * short_ns
     return scaled, fixed
 
 

@@ -153,7 +153,9 @@ def _row(counts: ToolCounts, point: ToolPoint, speed: HostSpeed) -> list[float]:
     sent, received = TIMED[0].key_bytes, TIMED[0].value_bytes
     kernel += sent * speed.send_ns_per_byte(point.pipeline * sent)
     kernel += received * speed.recv_ns_per_byte(point.pipeline * received)
-    wake = point.sleeps_per_request * speed.block_ns
+    if counts.epoll_changes > 0:
+        speed = speed.ticking()
+    wake = point.sleeps_per_request * speed.whole_block_ns
     wake += point.server_sleeps_per_request * speed.wake_send_ns
     return [instructions / (speed.user_ipc * speed.clock_ghz), kernel, wake]
 

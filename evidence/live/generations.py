@@ -1,7 +1,8 @@
 """Real engines of many generations, driven by benchmark tools at random points, and predicted.
 
-`measure` unpacks the engines (`engines.py`), profiles this host, calibrates an engine with
-`forecache observe` and `forecache calibrate`, and drives it with valkey-benchmark and
+`measure` unpacks the engines (`engines.py`), and for each of them profiles this host, since a
+hypervisor may move its CPUs. It calibrates the engine with `forecache observe` and `forecache
+calibrate`, and drives it with valkey-benchmark and
 redis-benchmark, which took no part in the fit, at points drawn at random. Every point is measured
 once in each of several rounds, which shows how far a repeat is from a measurement. `predict`
 predicts what was measured last again, with the profile of that calibration and, apart, with the
@@ -52,7 +53,7 @@ DATA_SETS = 12
 KEYS, VALUE_BYTES = (100, 2_000_000), (8, 4096)
 PIPELINES, CLIENTS = (1, 64), (1, 200)
 """Ranges that points are drawn from."""
-TIMING = Timing(warm_up_s=0.0, window_s=0.4, repetitions=6)
+TIMING = Timing(warm_up_s=0.0, window_s=0.4, repetitions=4)
 CALIBRATED = replace(TIMINGS["quick"], repetitions=5)
 """More windows than usual: one that a neighbour disturbs shifts all that is predicted."""
 CALIBRATION = "calibration"
@@ -89,8 +90,8 @@ def measure(asked: Asked) -> Files:
     seed = rounds.seed()
     with rounds.engines_at_hand() as (scratch, engines):
         chosen = [rounds.engine_of(engines, id_) for id_ in asked.only or GENERATIONS]
-        host = capture_host(progress=asked.progress)
         for engine in chosen:
+            host = capture_host(progress=asked.progress)
             _measure(engine, engines, host, seed, scratch, FOLDER / host.id, asked)
     return predict(asked)
 
@@ -223,14 +224,17 @@ def _compared(
 ) -> Iterator[Compared]:
     for point, prediction in zip(points, predictions, strict=True):
         cpu = prediction.interval(SERVER_CPU, level=LEVEL)
+        windows = point.quiet_repetitions()
+        if len(windows) < 2:
+            windows = point.repetitions
         yield Compared(
             host=folder.parent.name,
             engine=folder.name,
             tool=tool,
             point=point.given.label(),
             profile=label,
-            cpu_us=tuple(r.server_cpu_ns_per_request / 1e3 for r in point.repetitions),
-            throughput_rps=tuple(r.throughput_rps for r in point.repetitions),
+            cpu_us=tuple(r.server_cpu_ns_per_request / 1e3 for r in windows),
+            throughput_rps=tuple(r.throughput_rps for r in windows),
             predicted_us=cpu.value,
             low_us=cpu.low,
             high_us=cpu.high,

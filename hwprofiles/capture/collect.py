@@ -6,6 +6,7 @@ again. Rounds, retries and regions are bounded by time: on a busy machine there 
 and what could not be measured at all is left to a range.
 """
 
+import math
 import os
 import resource
 import statistics
@@ -45,6 +46,8 @@ _COPY_PAIRS_A_ROUND = 4
 _SLEEPERS_A_ROUND = 3
 _MESSAGES_TO_SLEEPERS = 400
 """In a run; one wake-up in a thousand takes a millisecond."""
+_TICK_STOPS_US = 150_000.0
+"""After a run has begun: what its sockets and threads leave to RCU is done by then."""
 # A run of messages to a sleeper in which fewer met it asleep says nothing.
 _FEWEST_SLEEPS = 10
 _TCP, _UNIX = "messages over local TCP", "messages over Unix sockets"
@@ -482,14 +485,22 @@ def _copy_ns_per_byte() -> float:
 
 
 def _sleepers(pair: tuple[int, int], found: Collected, *, runs: int = _SLEEPERS_A_ROUND) -> None:
-    """Messages over TCP to a thread that sleeps; one sample of each cost is a run's median."""
+    """Messages over TCP to a thread that sleeps; one sample of each cost is a run's median.
+
+    Idle cores keep their timer tick, in all runs but one, whose second half is a sample.
+    """
     first = sockets.sleeper_samples("tcp", *pair, pin, messages=40, pause_us=300.0)
     if not first.latency:
         return
     between_us = pause_us(statistics.median(first.latency) / 1e3)
     for _ in range(runs):
         run = sockets.sleeper_samples(
-            "tcp", *pair, pin, messages=_MESSAGES_TO_SLEEPERS, pause_us=between_us
+            "tcp",
+            *pair,
+            pin,
+            messages=_MESSAGES_TO_SLEEPERS,
+            pause_us=between_us,
+            ticking=True,
         )
         if len(run.latency) < _FEWEST_SLEEPS:
             continue
@@ -498,3 +509,9 @@ def _sleepers(pair: tuple[int, int], found: Collected, *, runs: int = _SLEEPERS_
         found.add("wake_latency_ns", [statistics.median(run.latency)])
         found.add("wake_latency_each_ns", run.latency)
         found.add("sleeper_receiver_cpu_ns", [statistics.median(run.receiver_cpu)])
+    messages = 2 * math.ceil(_TICK_STOPS_US / between_us)
+    run = sockets.sleeper_samples("tcp", *pair, pin, messages=messages, pause_us=between_us)
+    late = slice(len(run.latency) // 2, None)
+    if len(run.latency[late]) >= _FEWEST_SLEEPS:
+        found.add("tickless_latency_ns", [statistics.median(run.latency[late])])
+        found.add("tickless_receiver_cpu_ns", [statistics.median(run.receiver_cpu[late])])

@@ -596,7 +596,8 @@ def _sleeping(
         }
     turn = sum(awake[name].best for name in ("epoll_wait_ns", "epoll_event_ns", "tcp_recv_ns"))
     how = "CPUs {} to {} over local TCP".format(*machine.pair)
-    return {
+    blocks_ns = [max(1.0, ns - turn) for ns in found.short["sleeper_receiver_cpu_ns"]]
+    leaves = {
         "wake_send_ns": extra(
             found.short["sleeper_send_ns"],
             awake["tcp_send_ns"].best,
@@ -609,12 +610,33 @@ def _sleeping(
             f"start of that send until epoll_wait has returned; {how}",
         ),
         "block_ns": at_least(
-            [max(1.0, sample - turn) for sample in found.short["sleeper_receiver_cpu_ns"]],
+            blocks_ns,
             "ns",
             "thread CPU time of the sleeper per message, less epoll_wait_ns, epoll_event_ns and "
             f"tcp_recv_ns; {how}",
         ),
     }
+    if "tickless_latency_ns" in found.short:
+        for name, tickless_ns, ticking_ns in (
+            (
+                "tickless_block_scale",
+                [ns - turn for ns in found.short["tickless_receiver_cpu_ns"]],
+                blocks_ns,
+            ),
+            (
+                "tickless_latency_scale",
+                found.short["tickless_latency_ns"],
+                found.short["wake_latency_ns"],
+            ),
+        ):
+            usual_ns = statistics.median(ticking_ns)
+            leaves[name] = measured(
+                [max(1.0, ns / usual_ns) for ns in tickless_ns],
+                "1",
+                "the same while idle cores stop their timer tick, over that while sockets are put "
+                f"into an epoll set and taken out again, which keeps it; {how}",
+            )
+    return leaves
 
 
 def _tls(found: Collected) -> Tls | None:

@@ -71,15 +71,23 @@ def sleep_and_receive(
 
 
 def send_to_sleeper(
-    descriptor: int, pause_ns: int, start_ns: np.ndarray, end_ns: np.ndarray
+    descriptor: int,
+    pause_ns: int,
+    start_ns: np.ndarray,
+    end_ns: np.ndarray,
+    *,
+    ticking_epoll: int | None = None,
 ) -> int:
     """Send one small message per element, each after a pause in which the receiver falls asleep.
 
-    `start_ns[i]` and `end_ns[i]` stamp send i on the monotonic clock. Gives -1 when a send fails.
+    `start_ns[i]` and `end_ns[i]` stamp send i on the monotonic clock. Before each pause the
+    descriptor is put into the epoll set and taken out again, if there is one, which keeps idle
+    cores from stopping their timer tick. Gives -1 when a call fails.
     """
     buffer = np.zeros(SMALL_BYTES, dtype=np.uint8)
-    send = loop("send_to_sleeper", Word, Bytes, Word, Word, Words, Words, Word)
-    return send(descriptor, buffer, len(buffer), pause_ns, start_ns, end_ns, len(start_ns))
+    send = loop("send_to_sleeper", Word, Bytes, Word, Word, Words, Words, Word, Word)
+    epoll = -1 if ticking_epoll is None else ticking_epoll
+    return send(descriptor, buffer, len(buffer), pause_ns, start_ns, end_ns, len(start_ns), epoll)
 
 
 @dataclass
@@ -328,12 +336,14 @@ def sleeper_samples(
     *,
     messages: int = 400,
     pause_us: float = 150.0,
+    ticking: bool = False,
 ) -> SleeperCosts:
     """Cost of messages to a thread that sleeps in epoll_wait on another CPU.
 
     Messages that met the receiver awake are left out; on a busy machine few may remain.
 
-    `receiver_cpu` is a whole turn of the receiver: epoll_wait, blocking, waking and recv.
+    `receiver_cpu` is a whole turn of the receiver: epoll_wait, blocking, waking and recv. With
+    `ticking` idle cores keep their timer tick; without, they do for the first tenth of a second.
     """
     start, end, woken, turn = (np.zeros(messages, dtype=np.int64) for _ in range(4))
     outcome: dict[str, int] = {}
@@ -347,7 +357,13 @@ def sleeper_samples(
 
         def send() -> None:
             pin(sender_cpu)
-            outcome["sent"] = send_to_sleeper(client, int(pause_us * 1000), start, end)
+            outcome["sent"] = send_to_sleeper(
+                client,
+                int(pause_us * 1000),
+                start,
+                end,
+                ticking_epoll=epoll if ticking else None,
+            )
 
         threads = [threading.Thread(target=run, daemon=True) for run in (receive, send)]
         for thread in threads:

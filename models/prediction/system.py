@@ -178,13 +178,16 @@ class System:
             speed = replace(speed, network_gbit_per_s=burst)
         if scenario.cores is not None:
             speed = replace(speed, cores=scenario.cores)
+        # Taking a socket out of an epoll set leaves memory to RCU, for which idle cores keep their
+        # tick: those of the tool's host.
+        of_tool = speed.ticking() if numbers.generator.epoll_changes > 0 else speed
         return NodeInputs(
             scenario,
             self.engine,
             numbers.work,
-            speed,
+            of_tool if scenario.same_host else speed,
             numbers.generator,
-            speed,
+            of_tool,
             self.generator.rules,
             self.sharing(scenario),
             numbers.disk,

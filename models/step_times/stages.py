@@ -221,7 +221,7 @@ def _between_threads(inputs: NodeInputs) -> Part:
         "collect_ps": _ps(user(work.collect_instructions)),
         "handover_ps": _ps(speed.core_to_core_ns),
         "activate_ps": _ps(speed.syscall_ns),
-        "thread_wake_ps": _ps(speed.wake_latency_ns),
+        "thread_wake_ps": _ps(speed.whole_wake_latency_ns),
         "free_push_ps": _ps(user(FREE_PUSH_SHARE * work.push_instructions)),
         # A line that the I/O thread keeps reading.
         "publish_ps": _ps(speed.core_to_core_ns),
@@ -348,13 +348,13 @@ def _after_send_ns(work: EngineWork, speed: HostSpeed) -> np.ndarray:
 
 def _unblocking_ns(work: EngineWork, speed: HostSpeed) -> float:
     """CPU time of a thread that has slept long, until it is back from `epoll_wait`."""
-    return work.wake_scale * speed.block_ns - _dozing_ns(work, speed)
+    return work.wake_scale * speed.whole_block_ns - _dozing_ns(work, speed)
 
 
 def _dozing_ns(work: EngineWork, speed: HostSpeed) -> float:
     """CPU time of a thread on its way to sleep: at most that of a sleep that ends at once."""
     least_ns = _short_sleep_scale(work, speed) * speed.block_ns
-    return min(DOZE_SHARE * work.wake_scale * speed.block_ns, MOST_DOZE_NS, least_ns)
+    return min(DOZE_SHARE * work.wake_scale * speed.whole_block_ns, MOST_DOZE_NS, least_ns)
 
 
 def _short_sleep_scale(work: EngineWork, speed: HostSpeed) -> float:

@@ -145,6 +145,8 @@ NO_TIMES = {
         "reorder_window",
         "peer_curve",
         "short_sleep_share",
+        "tickless_block_scale",
+        "tickless_latency_scale",
     ),
     *("l1_bytes", "l2_bytes", "l3_bytes", "tlb_reach_bytes", "memory_gib", "price_usd_per_hour"),
     *("dram_bandwidth_gb_per_s", "l3_fills_per_us", "interruptions", "wake_spread"),

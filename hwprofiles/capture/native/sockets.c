@@ -10,6 +10,7 @@
 enum {
     MOST_EVENTS = 128,
     LONGEST_WAIT_MS = 1000,
+    LEFT_TO_RCU = 8,  // a message: with one, cores stop their tick now and then
     LOOKS_A_CALL = 100,  // a system call takes as long as so many looks at a word in memory
 };
 
@@ -170,13 +171,21 @@ EXPORTED int64_t sleep_and_receive(int64_t epoll, int64_t socket, uint8_t *messa
 }
 
 // Send one message of `size` bytes per element, each after a pause in which the receiver falls
-// asleep. `start_ns[i]` and `end_ns[i]` stamp send i on the monotonic clock. Returns -1 when a send
-// fails.
+// asleep. `start_ns[i]` and `end_ns[i]` stamp send i on the monotonic clock. Unless `ticking_epoll` is
+// negative, the socket is put into that epoll set and taken out again before each pause: what is
+// left of it waits for RCU, and cores that RCU needs keep their timer tick while they idle. Returns
+// -1 when a call fails.
 EXPORTED int64_t send_to_sleeper(int64_t socket, const uint8_t *message, int64_t size,
                                  int64_t pause_ns, int64_t *start_ns, int64_t *end_ns,
-                                 int64_t messages) {
+                                 int64_t messages, int64_t ticking_epoll) {
+    int32_t watched = (int32_t)socket;
     for (int64_t i = 0; i < messages; i++) {
         int64_t resume = now_ns(CLOCK_MONOTONIC) + pause_ns;
+        for (int64_t j = 0; ticking_epoll >= 0 && j < LEFT_TO_RCU; j++) {
+            if (watch_and_leave(ticking_epoll, &watched, 1, CLOCK_MONOTONIC) < 0) {
+                return -1;
+            }
+        }
         while (now_ns(CLOCK_MONOTONIC) < resume) {
         }
         start_ns[i] = now_ns(CLOCK_MONOTONIC);
