@@ -86,8 +86,8 @@ class Kernel(Group):
         long it takes until another thread goes on; `assumed_scheduling` where nothing is said.
     short_sleep_share
         How much of `wake_send_ns` and of `block_ns` it takes to wake a thread that has only just
-        fallen asleep. From there they rise with the time it has slept, and are whole when that is
-        `block_ns`. `assumed_scheduling` where nothing is said.
+        fallen asleep. From there they rise with the time it has slept, up to those of a whole sleep
+        after `block_ns`. `assumed_scheduling` where nothing is said.
     tickless_block_scale, tickless_latency_scale
         How many times `block_ns` and `wake_latency_ns` a sleep takes on a core that stops its timer
         tick while it idles, as Linux does unless callbacks of its RCU wait: whoever takes a socket

@@ -313,7 +313,7 @@ class HostProfile(Group):
 
     @cached_property
     def scheduling(self) -> dict[str, Quantity]:
-        """What threads that share cores, or sleep for a short time, go by, by `HostSpeed` field."""
+        """What threads go by that share cores or sleep, by `HostSpeed` field."""
         cores = round(self.topology.cores.best * self.topology.threads_per_core.best)
         return {
             name: getattr(self.kernel, name) or leaf

@@ -117,7 +117,7 @@ class HostSpeed:
     timer_tick_us: float = 4000.0
     context_switch_ns: float = 1500.0
     short_sleep_share: float = 0.4
-    tickless_block_scale: float = 1.7
+    tickless_block_scale: float = 1.75
     tickless_latency_scale: float = 1.25
     network_mtu_bytes: float = 1500.0
     network_flow_gbit_per_s: float = math.inf
@@ -168,15 +168,15 @@ class HostSpeed:
 
     @property
     def whole_block_ns(self) -> float:
-        """Extra CPU time of a thread that has slept long: its core has stopped its tick if it may.
+        """Extra CPU time of a long sleep, in which the core has stopped its tick.
 
-        It is `block_ns` on hosts that are `ticking`.
+        After `ticking()` it is `block_ns`.
         """
         return self.tickless_block_scale * self.block_ns
 
     @property
     def whole_wake_latency_ns(self) -> float:
-        """`wake_latency_ns` of such a thread."""
+        """`wake_latency_ns` of a core that has stopped its tick."""
         return self.tickless_latency_scale * self.wake_latency_ns
 
     def _cores_slower(self, factor: float) -> dict[str, float]:

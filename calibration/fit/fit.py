@@ -18,6 +18,7 @@ import numpy as np
 from forecache.hwprofiles.parts import Kernel
 from forecache.hwprofiles.quantity import Quantity, Source, kind_of_fit
 from forecache.hwprofiles.schema import SOCKET_CALLS, HostProfile
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, Observed
 from forecache.sim.effort import check_work
@@ -116,7 +117,7 @@ def usable(point: ObservedPoint) -> bool:
 def work_problem(
     points: list[ObservedPoint],
     prior: Prior,
-    host: HostProfile,
+    speed: HostSpeed,
     profiles: Sequence[Profile] = (),
 ) -> tuple[Problem, WorkModel]:
     """The least-squares problem of an engine's work: CPU times first, then counted instructions."""
@@ -125,7 +126,7 @@ def work_problem(
         (point.given, counts_of(point, events=events_per_batch(point.given, engine)))
         for point in points
     ]
-    model = work_model(conditions, engine, host.speed())
+    model = work_model(conditions, engine, speed)
     times = np.log([point.ordinary("server_cpu_ns_per_request") for point in points])
     counted = instruction_rows(profiles, engine)
     problem = Problem(
@@ -358,6 +359,18 @@ def fitted_host(
     return host.model_copy(update={**leaves, "sources": {**host.sources, "bundle": source}})
 
 
+def _while_driven(bundle: Bundle, speed: HostSpeed) -> HostSpeed:
+    """A host while a bundle's tool drove the engine: some keep its cores from stopping their tick.
+
+    A tool that nothing is known of counts as one that doesn't.
+    """
+    try:
+        tool = load_generator(bundle.manifest.method.tool)
+    except InputError:
+        return speed
+    return speed.ticking() if tool.polls_to_send else speed
+
+
 def fit_bundle(
     bundle: Bundle,
     *,
@@ -411,18 +424,21 @@ def fit_bundle(
     prior, conflict = general_prior(bundle), None
     elsewhere = known is not None and not same_host
     general = prior.on_another_host() if elsewhere else prior
-    problem, model = work_problem(points, general, host, bundle.profiles)
+    speed = _while_driven(bundle, host.speed())
+    problem, model = work_problem(points, general, speed, bundle.profiles)
     posterior = fit(problem)
     if known is not None:
         prior = prior_from(known).on_another_host() if elsewhere else prior_from(known)
         conflict = difference_from(prior, general, posterior)
         prior = prior.wider(conflict.widening)
-        problem, model = work_problem(points, prior, host, bundle.profiles)
+        problem, model = work_problem(points, prior, speed, bundle.profiles)
         posterior = fit(problem)
     generator_prior = load_generator("forecache")
     found = fitted_host(host, prior, posterior, model)
     # The load generator runs on the same host: its work is worth what the engine's is there.
-    generator_posterior = fit_generator(points, generator_prior, found.speed())
+    generator_posterior = fit_generator(
+        points, generator_prior, _while_driven(bundle, found.speed())
+    )
     return Calibration(
         profile=fitted_profile(prior, posterior, bundle, len(points), found),
         generator=fitted_generator(generator_prior, generator_posterior, bundle),

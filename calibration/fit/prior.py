@@ -37,7 +37,7 @@ HOST_SCALE_ERRORS = {"kernel_scale": 0.25, "wake_scale": 0.3}
 """Standard errors of the logarithms of what a host's system calls and wake-ups cost an engine,
 relative to the host's micro-benchmarks and common to all engines there. Fitted alone, seven engines
 have kernel scales of 1.13 to 1.49 on guests with Zen 3, 4 and 5, but 1.8 to 2.0 on an Intel guest;
-wake scales of 1.2 to 2.0 (`evidence/generations/`, each `calibration`)."""
+wake scales of 1.0 to 1.3 (`evidence/generations/`, each `calibration`)."""
 
 _WORK = [number for number, name in enumerate(WorkModel.names) if name not in HOST_NAMES]
 _WORK_NAMES = [WorkModel.names[number] for number in _WORK]

@@ -93,7 +93,7 @@ def profile_tool(
     counted = can_count()
     counts = count(program, server, progress=progress) if counted else shipped_counts(prior)
     points = measured_points(program, server, progress=progress)
-    speed = host.speed()
+    speed = host.speed().ticking() if prior.polls_to_send else host.speed()
     posterior = factors(counts, points, speed)
     day = datetime.now(UTC).date().isoformat()
     made = profile_of(prior, counts, posterior, name=tool_title(program), host=host, created=day)
@@ -153,8 +153,6 @@ def _row(counts: ToolCounts, point: ToolPoint, speed: HostSpeed) -> list[float]:
     sent, received = TIMED[0].key_bytes, TIMED[0].value_bytes
     kernel += sent * speed.send_ns_per_byte(point.pipeline * sent)
     kernel += received * speed.recv_ns_per_byte(point.pipeline * received)
-    if counts.epoll_changes > 0:
-        speed = speed.ticking()
     wake = point.sleeps_per_request * speed.whole_block_ns
     wake += point.server_sleeps_per_request * speed.wake_send_ns
     return [instructions / (speed.user_ipc * speed.clock_ghz), kernel, wake]

@@ -46,6 +46,8 @@ class Tool:
     core: int
     process: EngineProcess
     environment: Mapping[str, str] = field(default_factory=dict)
+    besides: tuple[int, ...] = ()
+    """Further processes of the measurement: what they take is not others'."""
 
     def command_line(self, words: Sequence[str], *options: object, requests: int) -> list[str]:
         """What repeats a command of these words so many times."""
@@ -65,10 +67,18 @@ class Tool:
 
     def window(self, words: Sequence[str], *options: object) -> Window:
         """The calmest of several tries while a command is repeated."""
+        [found] = self.windows(words, *options, number=1)
+        return found
+
+    def windows(
+        self, words: Sequence[str], *options: object, number: int, settle_s: float = WARM_UP_S
+    ) -> list[Window]:
+        """So many of these, one after the other, the first after the tool has settled."""
         control = self.process.control()
         with self.running(words, *options) as tool_pid:
-            time.sleep(WARM_UP_S)
-            return calmest(lambda: _tried(self.process.pid, tool_pid, control))
+            time.sleep(settle_s)
+            ours = (tool_pid, *self.besides)
+            return [calmest(lambda: _tried(self.process.pid, ours, control)) for _ in range(number)]
 
     @contextmanager
     def running(self, words: Sequence[str], *options: object) -> Iterator[int]:
@@ -91,14 +101,17 @@ class Tool:
         os.sched_setaffinity(0, {self.core})
 
 
-def case_of_load(engine: EngineProfile, workload: dict[str, Any]) -> Case[Scenario]:
-    """A load that the tool puts on one thread of an engine, as a scenario."""
+def case_of_load(
+    engine: EngineProfile, workload: dict[str, Any], **settings: Any
+) -> Case[Scenario]:
+    """A load that the tool puts on one thread of an engine, as a scenario with more settings."""
     data = {
         "host": None,
         "engine": engine.engine,
         "engine_version": engine.version,
         "workload": workload,
         "load_generator": {"tool": TOOL, "threads": 1, "same_host": True},
+        **settings,
     }
     return Case(given={}, scenario=parse(Scenario, data, file=f"load {workload}"))
 
@@ -111,7 +124,7 @@ def calmest(attempt: Callable[[], Window]) -> Window:
     return min(tries, key=lambda window: window.others)
 
 
-def _tried(pid: int, tool_pid: int, control: RespClient) -> Window:
+def _tried(pid: int, besides: Sequence[int], control: RespClient) -> Window:
     cores = os.sched_getaffinity(0)
 
     def look() -> tuple[float, int, int, int, int, int]:
@@ -123,7 +136,7 @@ def _tried(pid: int, tool_pid: int, control: RespClient) -> Window:
             time.monotonic(),
             int(info["total_commands_processed"]),
             thread_usage(pid, pid).cpu_ns,
-            process_cpu_ns(pid) + process_cpu_ns(tool_pid) + time.process_time_ns(),
+            sum(map(process_cpu_ns, (pid, *besides))) + time.process_time_ns(),
             total - idle,
             total,
         )

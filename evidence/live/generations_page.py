@@ -58,11 +58,11 @@ def pages() -> Files:
         " micro-benchmarks found it; engines whose profile was observed on this very host and"
         " those observed elsewhere are summed up apart. A point's value is the median of its"
         " windows; those that other work, a move of the CPUs or who shares them disturbed count"
-        " only where fewer than two others are left. *Bias* is the median error with its sign: above zero, the prediction is too"
-        " slow. *Repeat* is how far the second half of a point's windows differs from the first, in"
-        " the median over the points. A *clear step* is a measured ratio that differs from 1 by"
-        " more than 5% and by more than twice the repeats; its sign is *wrong* where the prediction"
-        " puts the other engine ahead.",
+        " only where fewer than two others are left. *Bias* is the median error with its sign:"
+        " above zero, the prediction is too slow. *Repeat* is how far the second half of a point's"
+        " windows differs from the first, in the median over the points. A *clear step* is a"
+        " measured ratio that differs from 1 by more than 5% and by more than twice the repeats;"
+        " its sign is *wrong* where the prediction puts the other engine ahead.",
         "",
         *_shipped_hosts(),
         "",

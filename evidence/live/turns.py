@@ -41,7 +41,7 @@ from forecache.sim.native.toolchain import compiler
 from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
-from . import rounds
+from . import additions, rounds
 from .cpu_windows import Tool
 from .engines import Engine
 from .rounds import TOOLS
@@ -311,6 +311,8 @@ def pages() -> Files:
                 f"{host['left_out']} points are left out: the hypervisor had the CPUs at another"
                 " distance than in the profile.",
             ]
+    if additions.ARTEFACT.exists():
+        text += ["", *additions.section()]
     return {PAGE: "\n".join(text) + "\n"}
 
 

@@ -54,6 +54,7 @@ _TCP, _UNIX = "messages over local TCP", "messages over Unix sockets"
 _EVENTS, _COPY, _WINDOWS = "epoll_wait", "large messages", "windows of messages"
 _ACROSS, _WAKING = "messages between two CPUs", "waking a thread on another CPU"
 _PEERS = "many connections between two CPUs"
+_TICKLESS = "sleeping on a CPU that stops its timer tick"
 SAMPLES = {
     _TCP: "tcp_send_ns",
     _UNIX: "unix_send_ns",
@@ -63,6 +64,7 @@ SAMPLES = {
     _ACROSS: f"tcp_send_{ACROSS_BYTES[0]}_across_ns",
     _PEERS: f"peer_{PEER_CONNECTIONS}",
     _WAKING: "wake_latency_ns",
+    _TICKLESS: "tickless_latency_ns",
 }
 """Probes that other programs may stop, in words, and samples that each has given if it ended."""
 _MIB = 1024 * 1024
@@ -339,7 +341,10 @@ def _pair_round(pair: tuple[int, int], whole: Collected) -> PairRound:
     own = Collected(disturbed=whole.disturbed)
     distances_ns = [cores.distance_ns(pair, pin)]
     own.add("core_to_core_ns", cores.core_to_core_samples(*pair, pin))
-    for probe, part in ((_ACROSS, _across), (_PEERS, _peers), (_WAKING, _sleepers)):
+    for probe, part in (
+        *((_ACROSS, _across), (_PEERS, _peers), (_WAKING, _sleepers)),
+        (_TICKLESS, _tickless_sleepers),
+    ):
         own.attempt(probe, partial(part, pair))
         distances_ns.append(cores.distance_ns(pair, pin))
     return PairRound(distances_ns, own)
@@ -487,12 +492,11 @@ def _copy_ns_per_byte() -> float:
 def _sleepers(pair: tuple[int, int], found: Collected, *, runs: int = _SLEEPERS_A_ROUND) -> None:
     """Messages over TCP to a thread that sleeps; one sample of each cost is a run's median.
 
-    Idle cores keep their timer tick, in all runs but one, whose second half is a sample.
+    Idle cores keep their timer tick meanwhile.
     """
-    first = sockets.sleeper_samples("tcp", *pair, pin, messages=40, pause_us=300.0)
-    if not first.latency:
+    between_us = _between_us(pair)
+    if between_us is None:
         return
-    between_us = pause_us(statistics.median(first.latency) / 1e3)
     for _ in range(runs):
         run = sockets.sleeper_samples(
             "tcp",
@@ -509,6 +513,19 @@ def _sleepers(pair: tuple[int, int], found: Collected, *, runs: int = _SLEEPERS_
         found.add("wake_latency_ns", [statistics.median(run.latency)])
         found.add("wake_latency_each_ns", run.latency)
         found.add("sleeper_receiver_cpu_ns", [statistics.median(run.receiver_cpu)])
+
+
+def _between_us(pair: tuple[int, int]) -> float | None:
+    """Time between two messages to a sleeper; None where none sleeps."""
+    first = sockets.sleeper_samples("tcp", *pair, pin, messages=40, pause_us=300.0)
+    return pause_us(statistics.median(first.latency) / 1e3) if first.latency else None
+
+
+def _tickless_sleepers(pair: tuple[int, int], found: Collected) -> None:
+    """The same where idle cores have stopped their timer tick: the second half of a long run."""
+    between_us = _between_us(pair)
+    if between_us is None:
+        return
     messages = 2 * math.ceil(_TICK_STOPS_US / between_us)
     run = sockets.sleeper_samples("tcp", *pair, pin, messages=messages, pause_us=between_us)
     late = slice(len(run.latency) // 2, None)

@@ -596,6 +596,7 @@ def _sleeping(
         }
     turn = sum(awake[name].best for name in ("epoll_wait_ns", "epoll_event_ns", "tcp_recv_ns"))
     how = "CPUs {} to {} over local TCP".format(*machine.pair)
+    kept = "while idle cores keep their timer tick"
     blocks_ns = [max(1.0, ns - turn) for ns in found.short["sleeper_receiver_cpu_ns"]]
     leaves = {
         "wake_send_ns": extra(
@@ -607,24 +608,26 @@ def _sleeping(
         "wake_latency_ns": at_least(
             found.short["wake_latency_ns"],
             "ns",
-            f"start of that send until epoll_wait has returned; {how}",
+            f"start of that send until epoll_wait has returned, {kept}; {how}",
         ),
         "block_ns": at_least(
             blocks_ns,
             "ns",
             "thread CPU time of the sleeper per message, less epoll_wait_ns, epoll_event_ns and "
-            f"tcp_recv_ns; {how}",
+            f"tcp_recv_ns, {kept}; {how}",
         ),
     }
     if "tickless_latency_ns" in found.short:
-        for name, tickless_ns, ticking_ns in (
+        for name, of, tickless_ns, ticking_ns in (
             (
                 "tickless_block_scale",
+                "block_ns",
                 [ns - turn for ns in found.short["tickless_receiver_cpu_ns"]],
                 blocks_ns,
             ),
             (
                 "tickless_latency_scale",
+                "wake_latency_ns",
                 found.short["tickless_latency_ns"],
                 found.short["wake_latency_ns"],
             ),
@@ -633,8 +636,8 @@ def _sleeping(
             leaves[name] = measured(
                 [max(1.0, ns / usual_ns) for ns in tickless_ns],
                 "1",
-                "the same while idle cores stop their timer tick, over that while sockets are put "
-                f"into an epoll set and taken out again, which keeps it; {how}",
+                f"{of} where idle cores stop their timer tick, over that {kept}, since sockets are "
+                f"put into an epoll set and taken out again; {how}",
             )
     return leaves
 

@@ -109,7 +109,8 @@ class GeneratorProfile(Record):
     that of a reply when it has been read."""
     polls_to_send: bool = False
     """Whether a client sends its next batch when the tool's next poll says that its socket takes
-    it, so that all replies of a poll are read before any request is sent; else at once."""
+    it; else at once. Its socket is taken out of the epoll set and put in again for each direction,
+    which leaves memory to the kernel's RCU, for which idle cores keep their timer tick."""
     work: dict[str, Quantity]
 
     @model_validator(mode="after")

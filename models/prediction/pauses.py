@@ -109,11 +109,11 @@ def pauses_of(speed: HostSpeed, *, busy: float = 1.0, sleeps_per_s: float = 0.0)
     found = _of_busy_core(speed)
     if found is None:
         return None
-    longest_us = max(found.lengths_us[-1], speed.whole_wake_latency_ns / 1e3 * speed.wake_spread[-1][1])
+    longest_us = max(found.lengths_us[-1], speed.wake_latency_ns / 1e3 * speed.wake_spread[-1][1])
     lengths_us = np.geomspace(found.lengths_us[0], longest_us, _LENGTHS)
     lengths_us = np.union1d(lengths_us, found.lengths_us)
     rates = found.rate_per_s(lengths_us)
-    meanwhile = _CORES_OF_A_WAKE_UP * rates * speed.whole_wake_latency_ns / _NS_PER_S
+    meanwhile = _CORES_OF_A_WAKE_UP * rates * speed.wake_latency_ns / _NS_PER_S
     late = np.maximum(0.0, late_wake_ups(speed, lengths_us) - meanwhile)
     late *= _share_of_captured_sleep(speed, busy=busy, sleeps_per_s=sleeps_per_s)
     return Pauses(lengths_us, busy * rates + sleeps_per_s * late)
@@ -126,7 +126,7 @@ def _share_of_captured_sleep(speed: HostSpeed, *, busy: float, sleeps_per_s: flo
     """
     if sleeps_per_s <= 0.0:
         return 1.0
-    wake_us = speed.whole_wake_latency_ns / _NS_PER_US
+    wake_us = speed.wake_latency_ns / _NS_PER_US
     captured_us = asleep_us(wake_us)
     sleep_us = max(0.0, (1.0 - busy) * _US_PER_S / sleeps_per_s - wake_us)
     return sleep_us / captured_us if sleep_us < captured_us else 1.0

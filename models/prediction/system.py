@@ -130,10 +130,24 @@ class System:
             learned, learned_of_engine = self.learned.drawn(draw)
             known, work = {**known, **learned}, {**work, **learned_of_engine}
         return Numbers(
-            self.host.speed({**draw_unobserved(self.host, draw), **known}),
+            self._drawn_speed({**draw_unobserved(self.host, draw), **known}),
             self.engine.engine_work(work),
             self.generator.generator_work(draw_generator(self.generator, draw)),
             draw_disk(draw),
+        )
+
+    def _drawn_speed(self, drawn: Mapping[str, float]) -> HostSpeed:
+        """Who observed an engine here knows what its sleeps take: those on cores without a tick."""
+        speed = self.host.speed(drawn)
+        if not (self.observed_here or self.host.anchored):
+            return speed
+        leaves = self.host.scheduling
+        block = leaves["tickless_block_scale"].best / speed.tickless_block_scale
+        latency = leaves["tickless_latency_scale"].best / speed.tickless_latency_scale
+        return replace(
+            speed,
+            block_ns=speed.block_ns * block,
+            wake_latency_ns=speed.wake_latency_ns * latency,
         )
 
     @cached_property
@@ -172,15 +186,14 @@ class System:
         if scenario.clock_ghz is not None:
             speed = speed.at_clock(scenario.clock_ghz, of_ghz=self.host.clock_ghz.best)
         if scenario.idle_polls:
-            speed = speed.with_busy_siblings()
+            # The kernel starts the tick again before it polls.
+            speed = speed.with_busy_siblings().ticking()
         if scenario.bandwidth == "burst":
             burst = bandwidth_of(speed).burst_gbit_per_s
             speed = replace(speed, network_gbit_per_s=burst)
         if scenario.cores is not None:
             speed = replace(speed, cores=scenario.cores)
-        # Taking a socket out of an epoll set leaves memory to RCU, for which idle cores keep their
-        # tick: those of the tool's host.
-        of_tool = speed.ticking() if numbers.generator.epoll_changes > 0 else speed
+        of_tool = speed.ticking() if self.generator.polls_to_send else speed
         return NodeInputs(
             scenario,
             self.engine,

@@ -337,7 +337,7 @@ def _correlated(known: LearnedTogether) -> list[str]:
 def draw_unobserved(host: HostProfile, draw: Drawn) -> dict[str, float]:
     """One draw of what no observation of an engine tells of its host, by `HostSpeed` field.
 
-    That is TLS, interrupts, and threads that share cores.
+    That is TLS, interrupts, threads that share cores, and sleeps of kinds that it did not see.
     """
     kernel = {"softirq_ns": host.softirq, "epoll_ctl_ns": host.epoll_ctl}
     leaves = {**host.tls_leaves(), **host.scheduling, **kernel}

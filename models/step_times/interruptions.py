@@ -91,7 +91,8 @@ def wake_latencies_ns(speed: HostSpeed) -> np.ndarray:
 
     Between measured shares the logarithm of the time rises in proportion.
     """
-    return _wake_latencies_ns(speed.wake_spread, speed.whole_wake_latency_ns)
+    ticking_ns = _wake_latencies_ns(speed.wake_spread, speed.wake_latency_ns)
+    return speed.tickless_latency_scale * ticking_ns
 
 
 @lru_cache(maxsize=64)
@@ -106,7 +107,7 @@ def _wake_latencies_ns(wake_spread: Pairs, wake_latency_ns: float) -> np.ndarray
 
 def late_wake_ups(speed: HostSpeed, time_us: float | np.ndarray) -> np.ndarray:
     """Share of wake-ups that take longer than this; none takes longer than the longest measured."""
-    return _later(*_log_wake_ups(speed.wake_spread, speed.whole_wake_latency_ns), time_us)
+    return _later(*_log_wake_ups(speed.wake_spread, speed.wake_latency_ns), time_us)
 
 
 def _later(shares: np.ndarray, log_us: np.ndarray, time_us: float | np.ndarray) -> np.ndarray:

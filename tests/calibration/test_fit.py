@@ -293,7 +293,7 @@ def test_a_point_left_out_is_predicted_by_a_fit_without_its_data_set(fitted: Cal
         others = [p for p, own in zip(fitted.fitted, inside, strict=True) if not own]
         spread = prior_errors()
         prior = Prior(PRIOR, np.zeros(len(spread)), np.diag(spread**2))
-        problem, _ = work_problem(others, prior, HOST)
+        problem, _ = work_problem(others, prior, HOST.speed())
         known = fit(problem)
         times = np.log([point.ordinary(CPU) for point in fitted.fitted])
         errors = fitted.model.log_cpu_ns(known.logs) - times

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import os
+import select
 import shutil
 import ssl
 import statistics
@@ -35,6 +36,7 @@ from forecache.hwprofiles.capture.machine import CacheFacts, inspect_machine
 from forecache.hwprofiles.capture.summary import extra, measured, spread
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.parts import Captured
+from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.schema import HostProfile
 from forecache.hwprofiles.speed import READ_BYTES
 from forecache.sim.errors import InputError
@@ -320,6 +322,33 @@ def test_a_profile_says_what_a_peer_adds_by_connections() -> None:
     assert host._peer_curve(pair, collect.Collected(short={"peer_64": [1.2]})) is None
 
 
+def test_a_profile_says_what_cores_that_stop_their_tick_take() -> None:
+    samples = {
+        "sleeper_send_ns": [11_000.0],
+        "wake_latency_ns": [20_000.0, 21_000.0, 19_000.0],
+        "sleeper_receiver_cpu_ns": [8_000.0, 8_100.0, 7_900.0],
+        "tickless_latency_ns": [25_000.0, 26_000.0, 19_000.0],
+        "tickless_receiver_cpu_ns": [13_000.0, 13_200.0, 12_800.0],
+    }
+    pair = dataclasses.replace(MACHINE, pair=(0, 1))
+    awake = {
+        name: Quantity(value=ns, unit="ns", kind="assumed", method="given")
+        for name, ns in (
+            *(("epoll_wait_ns", 300.0), ("epoll_event_ns", 100.0)),
+            *(("tcp_recv_ns", 600.0), ("tcp_send_ns", 4_000.0)),
+        )
+    }
+    leaves = host._sleeping(pair, collect.Collected(short=samples), awake)
+    assert leaves["tickless_block_scale"].value == pytest.approx(12.0 / 7.0, rel=1e-3)
+    assert leaves["tickless_latency_scale"].value == pytest.approx(1.25, rel=1e-3)
+    # No core wakes up sooner because it has stopped its tick.
+    assert leaves["tickless_latency_scale"].low >= 1.0
+    ticking = {name: ns for name, ns in samples.items() if not name.startswith("tickless")}
+    assert "tickless_block_scale" not in host._sleeping(
+        pair, collect.Collected(short=ticking), awake
+    )
+
+
 def test_a_side_that_is_left_alone_gives_up() -> None:
     turn, took = np.zeros(16, np.int64), np.zeros((2, 3), np.int64)
     with sockets.connections("tcp", 1) as pairs:
@@ -350,6 +379,17 @@ def test_waking_a_sleeper_takes_longer_than_sending() -> None:
     assert len(asleep.latency) == len(asleep.send) == len(asleep.receiver_cpu) < 60
     assert spread(asleep.latency)[1] > spread(awake.send)[1]
     assert spread(asleep.receiver_cpu)[1] > spread(awake.receive)[0]
+
+
+def test_a_sender_that_keeps_the_tick_takes_its_socket_out_of_the_set_again() -> None:
+    start, end = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    with sockets.connections("tcp", 1) as pairs, select.epoll() as left:
+        client, epoll = pairs.clients[0].fileno(), left.fileno()
+        assert sockets.send_to_sleeper(client, 1000, start, end, ticking_epoll=epoll) == 0
+        left.register(client)  # fails for a socket that is still there
+        assert len(pairs.servers[0].recv(1024)) == 3 * sockets.SMALL_BYTES
+        assert sockets.send_to_sleeper(client, 1000, start, end, ticking_epoll=epoll) == -1
+    assert (start <= end).all()
 
 
 def test_only_messages_that_met_a_sleeper_count() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.advice.answers import load_cases
 from forecache.models.prediction.caveats import not_covered
 from forecache.models.prediction.predict import LATENCIES, SERVER_CPU, Prediction, predict_cases
@@ -192,16 +193,22 @@ def test_a_host_that_observed_the_engine_is_drawn_with_it() -> None:
     """What a capture leaves open is part of the fit; on other hosts it is not."""
     [(case, system)] = cases_of(workload={"clients": 20})
 
-    def speeds(host_id: str) -> set[float]:
+    def speeds(host_id: str) -> list[HostSpeed]:
         known = System(system.host, observed_on(host_id, system.engine), system.generator)
         assert known.observed_here == (host_id == system.host.id)
         draws = [known.inputs(case.scenario, draw=draw) for draw in range(3)]
         assert len({inputs.work.get_instructions for inputs in draws}) == 3
-        return {inputs.speed.tcp_send_ns for inputs in draws}
+        return [inputs.speed for inputs in draws]
 
     assert not system.observed_here
-    assert speeds(system.host.id) == {system.host.speed().tcp_send_ns}
-    assert len(speeds("another")) == 3
+    here, elsewhere, nominal = speeds(system.host.id), speeds("another"), system.host.speed()
+    assert {speed.tcp_send_ns for speed in here} == {nominal.tcp_send_ns}
+    assert len({speed.tcp_send_ns for speed in elsewhere}) == 3
+    # A fit finds what sleeps take on cores that stop their tick, but not those on cores that don't.
+    for speed in here:
+        assert speed.whole_block_ns == pytest.approx(nominal.whole_block_ns)
+        assert speed.whole_wake_latency_ns == pytest.approx(nominal.whole_wake_latency_ns)
+    assert len({round(speed.ticking().whole_block_ns, 3) for speed in here}) == 3
 
 
 def test_draws_of_a_host_without_ranges_are_all_chance() -> None:

@@ -16,6 +16,7 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.memory.contents import prefetch_batch
 from forecache.models.node.setup import DRAWS, JITTER_ONE, NodeTimes
+from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.command_times import copied_value_bytes
@@ -119,11 +120,31 @@ def test_kernel_time_is_the_hosts_times_the_engines_scale() -> None:
     assert found.send_ps == round(1500 * SPEED.tcp_send_ns)
     assert found.poll_ps == round(1500 * SPEED.epoll_wait_ns)
     assert found.wake_send_ps == round(500 * SPEED.wake_send_ns)
-    assert found.doze_ps + found.block_ps == pytest.approx(500 * SPEED.block_ns, abs=1)
+    assert found.doze_ps + found.block_ps == pytest.approx(500 * SPEED.whole_block_ns, abs=1)
+
+
+def test_a_tool_that_leaves_memory_to_rcu_keeps_the_tick_of_its_own_host() -> None:
+    host = load_host("graviton3-c7g.4xlarge")
+
+    def sleep_ps(tool: str, *, same_host: bool) -> tuple[int, int]:
+        """CPU time and length of the server's."""
+        data = {"host": "graviton3", "engine": "valkey", "workload": {}}
+        load = {"load_generator": {"tool": tool, "same_host": same_host}}
+        [case] = expand({**data, **load}, file="test", schema=Scenario)
+        inputs = System(host, ENGINE, load_generator(tool)).inputs(case.scenario)
+        assert (inputs.generator_speed == inputs.speed) == (same_host or tool == "forecache")
+        found = node_times(inputs)
+        return found.doze_ps + found.block_ps, found.wake_latency_ps[-1]
+
+    whole = sleep_ps("forecache", same_host=True)
+    ticking = sleep_ps("valkey-benchmark", same_host=True)
+    assert sleep_ps("valkey-benchmark", same_host=False) == whole
+    assert whole[0] == pytest.approx(SPEED.tickless_block_scale * ticking[0], abs=2)
+    assert ticking[1] < whole[1]
 
 
 def test_wake_ups_spread_as_the_host_says() -> None:
-    one = replace(SPEED, wake_latency_ns=20_000.0, wake_spread=((0.5, 1.0),))
+    one = replace(SPEED.ticking(), wake_latency_ns=20_000.0, wake_spread=((0.5, 1.0),))
     assert len(set(times(scenario(), one).wake_latency_ps)) == 1
     spread = ((0.0, 0.8), (0.5, 1.0), (1.0, 3.0))
     wakes_ps = times(scenario(), replace(one, wake_spread=spread)).wake_latency_ps
@@ -134,7 +155,7 @@ def test_wake_ups_spread_as_the_host_says() -> None:
 
 def test_late_wake_ups_are_pauses_and_not_simulated() -> None:
     spread = ((0.0, 1.0), (0.99, 1.0), (0.995, 10.0), (1.0, 1000.0))
-    speed = replace(SPEED, wake_latency_ns=20_000.0, wake_spread=spread)
+    speed = replace(SPEED.ticking(), wake_latency_ns=20_000.0, wake_spread=spread)
     latencies_ns = wake_latencies_ns(speed)
     assert latencies_ns[0] == pytest.approx(20_000.0)
     # From 0.2 ms to 20 ms in half a per cent of wake-ups: a millisecond is a third of the way.
