@@ -298,7 +298,8 @@ def pages() -> Files:
         " the main thread. Predicted are shipped engines on the host as profiled then. Nothing was"
         " fitted to these counts, but two rules were found here on the same day: the order in which"
         " tools handle what is ready, and what a peer on another CPU adds ([models.md](models.md))."
-        " A third, what short sleeps take, came later, with these counts known."
+        " Two others came later, with these counts known: what short sleeps take, and which tools"
+        " keep the tick of idle cores."
         f" Errors of counts below {NEAR_ENOUGH:g} a request are taken to be none."
         " `make evidence STUDY=turns`; what was counted is in `evidence/turns`.",
     ]

@@ -36,7 +36,6 @@ from forecache.hwprofiles.capture.machine import CacheFacts, inspect_machine
 from forecache.hwprofiles.capture.summary import extra, measured, spread
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.parts import Captured
-from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.schema import HostProfile
 from forecache.hwprofiles.speed import READ_BYTES
 from forecache.sim.errors import InputError
@@ -332,7 +331,7 @@ def test_a_profile_says_what_cores_that_stop_their_tick_take() -> None:
     }
     pair = dataclasses.replace(MACHINE, pair=(0, 1))
     awake = {
-        name: Quantity(value=ns, unit="ns", kind="assumed", method="given")
+        name: measured([ns], "ns", "given")
         for name, ns in (
             *(("epoll_wait_ns", 300.0), ("epoll_event_ns", 100.0)),
             *(("tcp_recv_ns", 600.0), ("tcp_send_ns", 4_000.0)),
