@@ -99,7 +99,7 @@ def test_clients_far_away_gain_a_little_more_than_was_measured() -> None:
         ).throughput_rps
         for inputs in (system.inputs(case.scenario) for case, system in cases)
     )
-    assert four / alone - 1.0 == pytest.approx(0.25, abs=0.03)
+    assert four / alone - 1.0 == pytest.approx(0.22, abs=0.03)
 
 
 def test_four_threads_that_only_write_leave_most_to_the_main_thread() -> None:

@@ -202,10 +202,13 @@ def test_the_network_counts_only_between_hosts() -> None:
         for same in (False, True)
     )
     assert together.network_utilisation == 0.0
-    one_way_us = HOST.speed().network_one_way_us
+    speed = HOST.speed()
+    one_way_us = speed.network_one_way_us
     saved_us = (apart.latency.mean - together.latency.mean) / 1e6
-    # Both ways, less what waking each other costs on one host.
-    assert one_way_us < saved_us <= 2 * one_way_us + 1
+    # Both ways, less what waking each other costs on one host, where the tool keeps the server's
+    # core from stopping its tick.
+    tick_us = (speed.whole_wake_latency_ns - speed.wake_latency_ns) / 1e3
+    assert one_way_us < saved_us <= 2 * one_way_us + tick_us + 1
 
 
 @pytest.mark.parametrize("pipeline", [1, 16])
