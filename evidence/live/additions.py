@@ -25,7 +25,6 @@ from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.models.engines.generator import load_generator
-from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import SERVER_CPU, predict_cases
 from forecache.models.prediction.system import System
 from forecache.sim.errors import EngineError
@@ -122,9 +121,7 @@ def measure(asked: Asked) -> Files:
                 asked.progress(f"{engine.id}: {loads[0]}")
                 rows += _of_server(engine, program, loads, scratch)
         folder = FOLDER / host.id
-        folder.mkdir(parents=True, exist_ok=True)
-        bare = host.model_copy(update={"raw": None})
-        write_text_atomic(folder / "host.yaml", bare.to_yaml())
+        rounds.keep_host(folder, host)
         write_text_atomic(folder / "measured.json", json_text(rows))
     return predict(asked)
 
@@ -198,12 +195,11 @@ def predict(asked: Asked) -> Files:
     """Predict what was measured, with shipped engines on each host."""
     hosts = []
     for folder in sorted(path.parent for path in FOLDER.glob("*/measured.json")):
-        host = load_host(str(folder / "host.yaml"))
+        host = load_host(str(folder / rounds.HOST_FILE))
         rows = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
         cases = []
         for row in rows:
-            name, _, version = row["engine"].rpartition("-")
-            engine = load_engine(name, ".".join(version.split(".")[:2]))
+            engine = rounds.shipped(row["engine"])
             workload = {
                 **{name: row[name] for name in ("command", "value_bytes", "clients", "pipeline")},
                 "keys": _load_of(row).keys,

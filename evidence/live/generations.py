@@ -2,9 +2,9 @@
 
 `measure` unpacks the engines (`engines.py`), and for each of them profiles this host, since a
 hypervisor may move its CPUs. It calibrates the engine with `forecache observe` and `forecache
-calibrate`, and drives it with valkey-benchmark and
-redis-benchmark, which took no part in the fit, at points drawn at random. Every point is measured
-once in each of several rounds, which shows how far a repeat is from a measurement. `predict`
+calibrate`, and drives it with valkey-benchmark and redis-benchmark, which took no part in the fit,
+at points drawn at random. Every point is measured once in each of several rounds, which shows how
+far a repeat is from a measurement. `predict`
 predicts what was measured last again, with the profile of that calibration and, apart, with the
 one that is shipped.
 """

@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.models.engines.profile import load_engine
 
 from ..counts.shipped import BUNDLES, WIDEN
 from ..harness import Files
 from ..markdown import table
 from . import ceiling, generations, key_order, memaslap, mget, tails, threads
 from .generations import ARTEFACT, CALIBRATION, FOLDER, PROFILES, REFERENCE
-from .rounds import ERRORS_HEADER, Row, error_cells, repeat, span
+from .rounds import ERRORS_HEADER, Row, error_cells, repeat, shipped, span
 
 PAGE = Path("docs/generations.md")
 NEIGHBOURS = (
@@ -136,8 +135,7 @@ def _observed_on(row: Row) -> str:
     """The host that the profile of a row was observed on."""
     if row["profile"] == PROFILES[0]:
         return str(row["host"])
-    name, version = row["engine"].rsplit("-", 1)
-    observed = load_engine(name, version).observed
+    observed = shipped(row["engine"]).observed
     return "" if observed is None else observed.host
 
 

@@ -22,6 +22,7 @@ from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.fit.scenarios import scenario_of
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
+from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
@@ -38,6 +39,7 @@ MOST_BYTES = 2**30
 LEVEL = 0.95
 DRAWS = 20
 REQUESTS = 20_000
+HOST_FILE = "host.yaml"
 SEED_FILE = "seed.json"
 """Of an engine's points, beside its bundles."""
 
@@ -85,6 +87,19 @@ def engine_of(engines: Sequence[Engine], id_: str) -> Engine:
         f"ENGINES: found no {id_} ({known}); valid is a folder that"
         " `python -m evidence.live.engines FOLDER` has filled."
     )
+
+
+def shipped(id_: str) -> EngineProfile:
+    """The shipped profile of an engine by its id, `redis-7.0.15`, say."""
+    name, _, version = id_.rpartition("-")
+    return load_engine(name, version)
+
+
+def keep_host(folder: Path, host: HostProfile) -> None:
+    """Write a host's profile, without what it was made of, into a folder of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = host.model_copy(update={"raw": None}).to_yaml()
+    write_text_atomic(folder / HOST_FILE, text)
 
 
 def tool_of(engines: Sequence[Engine], tool: str) -> Path:

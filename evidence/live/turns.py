@@ -33,7 +33,6 @@ from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import load_generator
-from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.prediction.system import System
 from forecache.sim.native.toolchain import compiler
@@ -177,9 +176,7 @@ def measure(asked: Asked) -> Files:
                 program = rounds.tool_of(engines, tool)
                 found = _of_engine(engine, program, library, (cpus[0], cpus[1]), apart_ns(host))
                 rows += [{"engine": engine.id, "tool": tool, **row} for row in found]
-        folder.mkdir(parents=True, exist_ok=True)
-        bare = host.model_copy(update={"raw": None})
-        write_text_atomic(folder / "host.yaml", bare.to_yaml())
+        rounds.keep_host(folder, host)
         write_text_atomic(folder / "counts.json", json_text(rows))
     return predict(asked)
 
@@ -232,13 +229,11 @@ def predict(asked: Asked) -> Files:
     """Predict what was counted, with shipped engines on each host."""
     hosts = []
     for folder in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
-        host = load_host(str(folder / "host.yaml"))
+        host = load_host(str(folder / rounds.HOST_FILE))
         rows = json.loads((folder / "counts.json").read_text(encoding="utf-8"))
         kept = [row for row in rows if all(alike(ns, apart_ns(host)) for ns in row["apart_ns"])]
         cases = []
         for row in kept:
-            name, _, version = row["engine"].rpartition("-")
-            engine = load_engine(name, ".".join(version.split(".")[:2]))
             given = Conditions(
                 command="get",
                 keys=KEYS,
@@ -247,7 +242,7 @@ def predict(asked: Asked) -> Files:
                 clients=row["clients"],
                 role="holdout",
             )
-            system = System(host, engine, load_generator(row["tool"]))
+            system = System(host, rounds.shipped(row["engine"]), load_generator(row["tool"]))
             cases.append(rounds.case_of(given, system, tool=row["tool"]))
         asked.progress(f"{folder}: predicting {len(cases)} points")
         predictions = predict_cases(cases, draws=0, replications=1, requests=REQUESTS)

@@ -144,3 +144,12 @@ def test_a_command_does_what_it_is_for(
     # 6: measured outside of the interval, which the pages about that show.
     assert ended.returncode in ((0, 6) if " check " in command else (0,)), ended.stderr
     assert ended.stdout
+
+
+def test_the_readme_shows_what_its_command_prints(forecache: Run) -> None:
+    """But for its width: the README's lines are a little longer than a terminal's."""
+    [shown] = [text for language, text in blocks("README.md") if language == "console"]
+    typed, _, printed = shown.partition("\n")
+    ended = forecache(*shlex.split(typed.removeprefix("$ forecache ")), COLUMNS="76")
+    words = printed.split()
+    assert ended.stdout.split()[: len(words)] == words

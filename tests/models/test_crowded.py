@@ -93,7 +93,7 @@ def test_a_single_thread_shares_its_core_fairly_with_a_busy_generator() -> None:
 
 
 def test_two_threads_and_a_generator_on_two_cores_lose_more_than_half() -> None:
-    """Measured (docs/accuracy/crowded): 41% is left of what one thread serves; here a fifth.
+    """Measured (docs/accuracy/crowded): 41% is left of what one thread serves; here a quarter.
 
     A core that falls idle leaves a thread waiting where it just ran, behind one that spins.
     """

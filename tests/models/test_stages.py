@@ -143,6 +143,14 @@ def test_a_tool_that_leaves_memory_to_rcu_keeps_the_tick_of_its_own_host() -> No
     assert ticking[1] < whole[1]
 
 
+def test_a_core_that_polls_while_it_idles_keeps_its_tick() -> None:
+    host = load_host("graviton3-c7g.4xlarge")
+    data = {"host": "graviton3", "engine": "valkey", "workload": {}, "idle_polls": True}
+    [case] = expand(data, file="test", schema=Scenario)
+    speed = System(host, ENGINE, load_generator("forecache")).inputs(case.scenario).speed
+    assert speed.whole_block_ns == speed.block_ns
+
+
 def test_wake_ups_spread_as_the_host_says() -> None:
     one = replace(SPEED.ticking(), wake_latency_ns=20_000.0, wake_spread=((0.5, 1.0),))
     assert len(set(times(scenario(), one).wake_latency_ps)) == 1

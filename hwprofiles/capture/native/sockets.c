@@ -172,9 +172,9 @@ EXPORTED int64_t sleep_and_receive(int64_t epoll, int64_t socket, uint8_t *messa
 
 // Send one message of `size` bytes per element, each after a pause in which the receiver falls
 // asleep. `start_ns[i]` and `end_ns[i]` stamp send i on the monotonic clock. Unless `ticking_epoll` is
-// negative, the socket is put into that epoll set and taken out again before each pause: what is
-// left of it waits for RCU, and cores that RCU needs keep their timer tick while they idle. Returns
-// -1 when a call fails.
+// negative, the socket is put into that epoll set and taken out again before each pause, which queues
+// RCU callbacks: a core that has some pending keeps its timer tick while it idles. Returns -1 when a
+// call fails.
 EXPORTED int64_t send_to_sleeper(int64_t socket, const uint8_t *message, int64_t size,
                                  int64_t pause_ns, int64_t *start_ns, int64_t *end_ns,
                                  int64_t messages, int64_t ticking_epoll) {
