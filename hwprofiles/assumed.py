@@ -14,6 +14,7 @@ class _Assumed(Record):
 
     softirq_ns: Quantity
     epoll_ctl_syscalls: Quantity
+    copy_ns_per_byte: Quantity
     tls: Tls
     scheduling: dict[str, Quantity]
     variation: Variation
@@ -26,6 +27,9 @@ _ASSUMED = parse(_Assumed, read_yaml(_FILE), file=_FILE)
 
 ASSUMED_SOFTIRQ_NS = _ASSUMED.softirq_ns
 """What an interrupt takes per packet."""
+
+ASSUMED_COPY_NS_PER_BYTE = _ASSUMED.copy_ns_per_byte
+"""What one core takes to copy long blocks out of main memory."""
 
 ASSUMED_TLS = _ASSUMED.tls
 ASSUMED_VARIATION = _ASSUMED.variation

@@ -34,10 +34,15 @@ class Cache(Group):
 
 
 class Dram(Group):
-    """Main memory: idle latency without page walks, and latency against bandwidth in use."""
+    """Main memory: idle latency without page walks, and latency against bandwidth in use.
+
+    `copy_ns_per_byte` is what one core takes to copy blocks of a megabyte out of it; assumed where
+    nothing is said (`ASSUMED_COPY_NS_PER_BYTE`).
+    """
 
     latency_ns: Quantity
     peak_bandwidth_gb_per_s: Quantity
+    copy_ns_per_byte: Quantity | None = None
     loaded_latency: Curve | None = None
 
 

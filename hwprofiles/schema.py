@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, model_validator
 from forecache.sim.errors import InputError
 
 from .assumed import (
+    ASSUMED_COPY_NS_PER_BYTE,
     ASSUMED_PEER_CURVE,
     ASSUMED_SOFTIRQ_NS,
     ASSUMED_TLS,
@@ -53,6 +54,7 @@ _DIRECT = {
     "l3_ns": "caches.L3.latency_ns",
     "dram_ns": "dram.latency_ns",
     "dram_bandwidth_gb_per_s": "dram.peak_bandwidth_gb_per_s",
+    "dram_copy_ns_per_byte": "dram.copy_ns_per_byte",
     "tlb_walk_ns": "tlb.walk_ns",
     "parallel_misses": "parallel_misses",
     "core_to_core_ns": "core_to_core_ns",
@@ -257,6 +259,7 @@ class HostProfile(Group):
         numbers.setdefault("softirq_ns", self.softirq.best)
         numbers["reorder_window"] = self.reorder_window.best
         numbers.setdefault("epoll_ctl_ns", self.epoll_ctl.best)
+        numbers.setdefault("dram_copy_ns_per_byte", ASSUMED_COPY_NS_PER_BYTE.best)
         numbers.update({name: leaf.best for name, leaf in self.tls_leaves().items()})
         numbers.update({name: leaf.best for name, leaf in self.scheduling.items()})
         numbers["cores"] = leaves["topology.cores"] * threads_per_core

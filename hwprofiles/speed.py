@@ -111,6 +111,7 @@ class HostSpeed:
     tls_ecdsa_handshake_us: float = 0.0
     tls_rsa_handshake_us: float = 0.0
     epoll_ctl_ns: float = 900.0
+    dram_copy_ns_per_byte: float = 0.05
     softirq_ns: float = 900.0
     reorder_window: float = 256.0
     time_slice_us: float = 2800.0
@@ -210,7 +211,7 @@ NOT_OF_THE_PROCESSOR = frozenset({"network_one_way_us", "time_slice_us", "timer_
 NOT_OF_THE_CORES = frozenset(
     {
         *("l3_ns", "dram_ns", "tlb_walk_ns", "core_to_core_ns", "message_ns_per_byte"),
-        "wake_latency_ns",
+        *("dram_copy_ns_per_byte", "wake_latency_ns"),
     }
 )
 """Times that are no shorter at a higher clock of the cores."""

@@ -130,9 +130,11 @@ def instruction_counts(
     gets = sum(k.share for k in kinds if k.command == "get")
     sets = 1.0 - gets
     get_bytes = sum(
-        k.share * copied_value_bytes(k, scenario, engine) for k in kinds if k.command == "get"
+        k.share * k.worked_share * copied_value_bytes(k, scenario, engine)
+        for k in kinds
+        if k.command == "get"
     )
-    set_bytes = sum(k.share * k.value_bytes for k in kinds if k.command == "set")
+    set_bytes = sum(k.share * k.worked_share * k.value_bytes for k in kinds if k.command == "set")
     return {
         "loop_instructions": counts.turns,
         "read_instructions": counts.reads,

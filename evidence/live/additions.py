@@ -39,7 +39,7 @@ from .engines import Engine
 FOLDER = Path("evidence/additions")
 """A folder per host: its profile, and what was measured."""
 ARTEFACT = Path("docs/accuracy/additions.json")
-ENGINES = ("redis-7.0.15", "valkey-9.1.2")
+ENGINES = ("redis-7.0.15", "redis-8.6.3", "valkey-8.1.1", "valkey-9.1.2")
 WINDOWS = 3
 _MOST_BYTES = 200_000_000
 """Of values: there are fewer keys of longer ones."""

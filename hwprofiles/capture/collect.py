@@ -249,6 +249,7 @@ def _memory_round(machine: Machine, found: Collected, *, first: bool) -> None:
                 # One thread per CPU the quota allows: more would be throttled.
                 cpus = machine.cpus[: machine.usable_cpus]
                 found.add("bandwidth_gb_per_s", memory.bandwidth_samples(buffer, cpus, pin))
+                found.add("dram_copy_ns_per_byte", memory.copy_samples(buffer))
         finally:
             buffer.close()
 

@@ -308,6 +308,11 @@ def _dram(found: Collected) -> Dram:
             low=rounded(low),
             high=rounded(max(bandwidth)),
         ),
+        copy_ns_per_byte=measured(
+            found.short["dram_copy_ns_per_byte"],
+            "ns/B",
+            "blocks of 1 MiB at random places, copied by one core into one of its own, small pages",
+        ),
     )
 
 

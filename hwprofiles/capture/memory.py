@@ -189,6 +189,23 @@ def parallel_samples(
     return [chase_ns(buffer.words, cursors, steps) / (steps * chains) for _ in range(repetitions)]
 
 
+def copy_samples(
+    buffer: Buffer, *, block_bytes: int = 1024 * 1024, copies: int = 60, repetitions: int = 5
+) -> list[float]:
+    """CPU ns per byte of copying blocks from random places of a buffer no cache holds."""
+    words = min(block_bytes // 8, len(buffer.words) // 4)
+    kept = np.empty(words, dtype=np.uint64)
+    draw = np.random.default_rng(block_bytes)
+    found = []
+    for _ in range(repetitions):
+        starts = draw.integers(0, len(buffer.words) - words, copies)
+        before_ns = time.thread_time_ns()
+        for start in starts:
+            np.copyto(kept, buffer.words[start : start + words])
+        found.append((time.thread_time_ns() - before_ns) / (copies * kept.nbytes))
+    return found
+
+
 def bandwidth_samples(
     buffer: Buffer, cpus: Sequence[int], pin: Callable[[int], None], *, repetitions: int = 16
 ) -> list[float]:

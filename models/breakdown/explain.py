@@ -16,7 +16,7 @@ from ..results.points import Stage
 from ..step_times.forking import do_reads
 from ..step_times.inputs import NodeInputs
 from ..step_times.stalls import code_shares
-from ..step_times.wire import segment_bytes
+from ..step_times.wire import segment_bytes, write_limit_bytes
 
 _PS_PER_US = 1e6
 _PS_PER_S = 1e12
@@ -222,9 +222,9 @@ class _Steps:
         """Of the write of a client's replies."""
         if self.writes <= 0:
             return 1, 1
-        engine = self.inputs.engine
+        of = self.inputs.scenario, self.inputs.engine
         reply_bytes = self.mean(self.times.reply_bytes_by_code) / self.writes
-        limit, segment = engine.write_limit_bytes, segment_bytes(self.inputs.scenario, engine)
+        limit, segment = write_limit_bytes(*of), segment_bytes(*of)
         calls = max(1, math.ceil(reply_bytes / limit))
         last_bytes = reply_bytes - (calls - 1) * limit
         last = max(1, math.ceil(last_bytes / segment))

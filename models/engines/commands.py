@@ -15,6 +15,7 @@ import numpy as np
 from forecache.sim.errors import InputError
 
 from ..layouts.collections import PACKED_ENTRIES, PACKED_ITEM_BYTES
+from ..memory.lines import LONG_BYTES
 from ..scenario.schema import Scenario
 from ..scenario.workload import Asked, Workload, WorkloadHashes, WorkloadSortedSets
 
@@ -42,6 +43,10 @@ _SCORE_BYTES = 6
 
 _INDEX_BYTES = 6
 """Of a rank in a ZRANGE (assumed)."""
+
+WHOLE_ARGUMENT_BYTES = 32 * 1024
+"""A value from this size on is stored in the buffer that it was read into (PROTO_MBULK_BIG_ARG in
+server.h; Memcached too reads into the item, all that its buffer of 16 KiB does not hold)."""
 
 MOST_BYTES_ON_THE_WAY = 2**36
 """Bytes of values that all clients may ask for at a time."""
@@ -127,6 +132,16 @@ class CommandKind:
         if self.command == "hset":
             return self.items * (self.item_bytes + self.value_bytes)
         return self.item_bytes if self.command == "hget" else 0
+
+    @property
+    def worked_share(self) -> float:
+        """Share of the bytes of its values that take an engine instructions each to copy.
+
+        The rest is copied as fast as memory streams (`LONG_BYTES`), or not at all.
+        """
+        if self.stored_values and self.value_bytes >= WHOLE_ARGUMENT_BYTES:
+            return 0.0
+        return min(1.0, LONG_BYTES / max(1, self.value_bytes))
 
     @property
     def returned_bytes(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -17,7 +17,7 @@ from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.roots import root
 
 from ..scenario.workload import Workload
-from .lines import LINE_BYTES, Bins, Structure, popularity_bins
+from .lines import LINE_BYTES, LONG_BYTES, Bins, Structure, popularity_bins
 
 COPIED_AT_ONCE = 8
 """Misses that a copy of a whole buffer waits for together (assumed)."""
@@ -261,8 +261,18 @@ def buffer_dram_lines(lines: float, touches: float, caches: CacheTimes) -> float
 
 
 def buffer_wait_ns(lines: float, touches: float, speed: HostSpeed, caches: CacheTimes) -> float:
-    """Wait per line of a buffer that a copy goes through in order; see `line_wait_ns`."""
-    return line_wait_ns(lines, touches, speed, caches) / COPIED_AT_ONCE
+    """Wait per line of a buffer that a copy goes through in order; see `line_wait_ns`.
+
+    Lines of a long copy come out of DRAM as fast as the core streams them.
+    """
+    short_ns = line_wait_ns(lines, touches, speed, caches) / COPIED_AT_ONCE
+    short = min(1.0, LONG_BYTES / LINE_BYTES / max(touches, 1e-9))
+    if short == 1.0:
+        return short_ns
+    long_ns = COPIED_AT_ONCE * LINE_BYTES * speed.dram_copy_ns_per_byte
+    streamed = replace(speed, dram_ns=min(speed.dram_ns, long_ns + speed.l2_ns))
+    long_wait_ns = line_wait_ns(lines, touches, streamed, caches) / COPIED_AT_ONCE
+    return short * short_ns + (1.0 - short) * long_wait_ns
 
 
 def line_wait_ns(lines: float, touches: float, speed: HostSpeed, caches: CacheTimes) -> float:

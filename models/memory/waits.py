@@ -101,6 +101,8 @@ class Waits:
         Share of touches found in the second level, and in it or the last one.
     near_ns, far_ns : (structures,)
         Wait for a line in the last level and in DRAM, page walk included.
+    long_ns
+        For a line of a long copy out of DRAM.
     scattered : (structures,)
         Share of touches that wait so long. The others come in the order of addresses, with the
         stream that a prefetcher follows.
@@ -112,6 +114,7 @@ class Waits:
     in_l3: np.ndarray
     near_ns: np.ndarray
     far_ns: np.ndarray
+    long_ns: float
     scattered: np.ndarray
 
     @cached_property
@@ -130,6 +133,12 @@ class Waits:
         return np.asarray(near * (self.in_l3 - self.in_l2) + far * (1.0 - self.in_l3))
 
     @cached_property
+    def long_by_bin_ns(self) -> np.ndarray:
+        """(structures, bins) mean wait for one line of a long copy."""
+        near = self.near_ns[:, None] / NEAR_STREAMED_AT_ONCE
+        return np.asarray(near * (self.in_l3 - self.in_l2) + self.long_ns * (1.0 - self.in_l3))
+
+    @cached_property
     def line_ns(self) -> np.ndarray:
         """(structures,) mean wait for one line."""
         return np.asarray(self.by_bin_ns @ self.shares)
@@ -146,7 +155,8 @@ class Waits:
 
     def with_slower_dram(self, longer_ns: float) -> Waits:
         """The same where a line from DRAM takes so much longer."""
-        return replace(self, far_ns=self.far_ns + longer_ns)
+        slower = 1.0 + longer_ns / float(self.far_ns.min(initial=math.inf))
+        return replace(self, far_ns=self.far_ns + longer_ns, long_ns=slower * self.long_ns)
 
     @cached_property
     def waited_for(self) -> _WaitedFor:
@@ -167,8 +177,9 @@ class Waits:
         return float(np.dot(self.waited_for.heads, self.line_ns))
 
     def tail_ns(self) -> float:
-        """Mean wait for the lines beyond, as fast as the prefetcher brings them."""
-        return float(self.waited_for.tails @ self.streamed_by_bin_ns @ self.shares)
+        """Mean wait for the lines beyond, as fast as the prefetcher or a long copy brings them."""
+        by_bin_ns = self.waited_for.tails @ self.streamed_by_bin_ns
+        return float((by_bin_ns + self.waited_for.longs @ self.long_by_bin_ns) @ self.shares)
 
     def together_ns(self, keys: int, parallel_misses: float) -> float:
         """Wait of a batched look-up for the structures it prefetches, by its number of keys."""
@@ -205,6 +216,7 @@ class _WaitedFor(NamedTuple):
     touches: np.ndarray
     heads: np.ndarray
     tails: np.ndarray
+    longs: np.ndarray
     alone: np.ndarray
 
 
@@ -214,6 +226,7 @@ def _waited_for(structures: tuple[Structure, ...]) -> _WaitedFor:
         np.array([s.touches for s in structures]),
         np.array([s.head_waits for s in structures]),
         np.array([s.tail_lines for s in structures]),
+        np.array([s.long_lines for s in structures]),
         np.array([0.0 if s.prefetched else s.touches for s in structures]),
     )
 
@@ -264,6 +277,7 @@ def waits_of(
         in_l3=np.maximum(in_l3, in_l2),
         near_ns=near_ns + walk_ns,
         far_ns=max(near_ns, speed.dram_ns - speed.l2_ns) + walk_ns,
+        long_ns=LINE_BYTES * speed.dram_copy_ns_per_byte,
         scattered=np.array([s.scattered if one_sequence else 1.0 for s in structures]),
     )
 
@@ -357,6 +371,7 @@ def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:
             row += 1
         total += stream_scale * structure.head_waits * mean_ns
         total += structure.tail_lines * waits.streamed_by_bin_ns[index][of_sample]
+        total += structure.long_lines * waits.long_by_bin_ns[index][of_sample]
     total.sort()
     ranks = (np.arange(QUANTILES) + 0.5) / QUANTILES * (_SAMPLES - 1)
     below = ranks.astype(np.int64)

@@ -16,6 +16,7 @@ from ..step_times.wire import (
     IP_TCP_HEADER_BYTES,
     read_limit_bytes,
     segment_bytes,
+    write_limit_bytes,
 )
 
 _PS_PER_S = 10**12
@@ -110,7 +111,7 @@ def _any_run(inputs: NodeInputs) -> NodeSetup:
         replication=0,
         read_limit_bytes=read_limit_bytes(scenario, engine),
         commands_per_event=engine.commands_per_event or NO_LIMIT,
-        write_limit_bytes=engine.write_limit_bytes,
+        write_limit_bytes=write_limit_bytes(scenario, engine),
         segment_bytes=segment_bytes(scenario, engine),
         interruption_gap_ps=interruption_gap_ps(inputs.speed),
         connection_gap_ps=connection_gap_ps(scenario),

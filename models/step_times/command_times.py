@@ -144,7 +144,8 @@ def _freed_apart(inputs: NodeInputs, deferred: float) -> float:
 
 def _stored_instructions(inputs: NodeInputs, kind: CommandKind) -> float:
     """What the bytes of a command's new values take where they are copied."""
-    return kind.stored_values * kind.value_bytes * inputs.work.set_instructions_per_byte
+    copied_bytes = kind.worked_share * kind.stored_values * kind.value_bytes
+    return copied_bytes * inputs.work.set_instructions_per_byte
 
 
 def _parse_ns(
@@ -155,7 +156,7 @@ def _parse_ns(
     parsing = work.parse_instructions * (1.0 - ARGUMENTS_SHARE * apart)
     # An I/O thread that parses a command also finds it in the command table.
     parsing += 0.0 if inputs.lone else work.command_lookup_instructions
-    parsing += kind.sent_value_bytes * work.parse_instructions_per_byte
+    parsing += kind.worked_share * kind.sent_value_bytes * work.parse_instructions_per_byte
     if path.made_by_parser:
         parsing += _stored_instructions(inputs, kind)
     if kind.command not in ("get", "set"):
@@ -168,7 +169,7 @@ def _formatting_ns(inputs: NodeInputs, kind: CommandKind, path: ValuePath) -> fl
     if inputs.lone or not inputs.engine.presentation_offload:
         return 0.0
     per_byte = inputs.work.get_instructions_per_byte
-    copied = kind.returned_bytes * per_byte if path.referenced else 0.0
+    copied = kind.worked_share * kind.returned_bytes * per_byte if path.referenced else 0.0
     return inputs.user_ns(_reply_instructions(kind) + copied)
 
 
@@ -177,7 +178,7 @@ def _execute_ns(
 ) -> float:
     work = inputs.work
     copied_bytes = copied_value_bytes(kind, inputs.scenario, inputs.engine)
-    copied = copied_bytes * work.get_instructions_per_byte
+    copied = kind.worked_share * copied_bytes * work.get_instructions_per_byte
     if not path.made_by_parser:
         copied += _stored_instructions(inputs, kind)
     if kind.command == "get":

@@ -24,6 +24,7 @@ from forecache.models.memory.lines import (
     FAR_STREAMED_AT_ONCE,
     FETCHED_AT_ONCE,
     LINE_BYTES,
+    LONG_BYTES,
     NEAR_STREAMED_AT_ONCE,
     Structure,
     popularity_bins,
@@ -210,11 +211,28 @@ def test_long_stores_wait_for_nothing_beyond_their_first_lines() -> None:
         return float(waits([part], workload)[0].stall_ns.mean())
 
     assert mean_ns(1.5, written=True) == pytest.approx(mean_ns(1.5, written=False), rel=1e-9)
-    assert mean_ns(200.0, written=True) == pytest.approx(mean_ns(2.0, written=True), rel=0.01)
+    assert mean_ns(100.0, written=True) == pytest.approx(mean_ns(2.0, written=True), rel=0.01)
     line_ns = mean_ns(0.0, written=False)
-    more = mean_ns(200.0, written=False) - mean_ns(200.0, written=True)
+    more = mean_ns(100.0, written=False) - mean_ns(100.0, written=True)
     # Nearly all of them come from DRAM.
-    assert more == pytest.approx(198.0 / FAR_STREAMED_AT_ONCE * line_ns, rel=0.02)
+    assert more == pytest.approx(98.0 / FAR_STREAMED_AT_ONCE * line_ns, rel=0.02)
+
+
+def test_long_values_come_as_fast_as_a_core_copies_them_out_of_memory() -> None:
+    workload = Workload(keys=500_000)
+
+    def mean_ns(followers: float, **speed: float) -> float:
+        part = Structure("value", followers + 1, 1.0, followers=followers)
+        found = waits([part], workload, replace(SPEED, **speed))[0]
+        return float(found.stall_ns.mean())
+
+    short, long = LONG_BYTES / LINE_BYTES, 4 * LONG_BYTES / LINE_BYTES
+    for per_byte_ns in (0.03, 0.1):
+        added_ns = mean_ns(long, dram_copy_ns_per_byte=per_byte_ns) - mean_ns(
+            short, dram_copy_ns_per_byte=per_byte_ns
+        )
+        assert added_ns == pytest.approx(3 * LONG_BYTES * per_byte_ns, rel=0.03)
+    assert mean_ns(short, dram_copy_ns_per_byte=0.1) == mean_ns(short, dram_copy_ns_per_byte=0.03)
 
 
 def test_stream_scale_moves_only_the_first_lines_that_follow() -> None:
@@ -288,6 +306,12 @@ def test_a_buffer_is_found_by_how_long_ago_it_was_used() -> None:
     assert wait_ns(0.0, 10.0) == pytest.approx(kept * near_ns + (1 - kept) * far_ns)
     # What the second level holds the last one need not.
     assert wait_ns(10.0, 0.0) == pytest.approx((1 - kept) * far_ns)
+    # A long message is copied as fast as the core streams memory, whatever one line waits.
+    long = 8 * LONG_BYTES / LINE_BYTES
+    nothing = CacheTimes(0.0, 0.0, data_bytes=1e9)
+    per_line_ns = buffer_wait_ns(100 * long, long, SPEED, nothing)
+    streamed_ns = LINE_BYTES * SPEED.dram_copy_ns_per_byte
+    assert per_line_ns == pytest.approx(far_ns / 8 + 7 / 8 * streamed_ns)
     by_lines = [wait_ns(10.0, 100.0, lines) for lines in (10.0, 100.0, 1e3, 1e5)]
     assert by_lines == sorted(by_lines)
     assert by_lines[-1] > 0.9 * far_ns

@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
-from forecache.models.engines.commands import CommandKind, command_kinds
+from forecache.models.engines.commands import (
+    WHOLE_ARGUMENT_BYTES,
+    CommandKind,
+    command_kinds,
+)
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.memory.contents import prefetch_batch
+from forecache.models.memory.lines import LONG_BYTES
 from forecache.models.node.setup import DRAWS, JITTER_ONE, NodeTimes
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
@@ -23,7 +28,13 @@ from forecache.models.step_times.command_times import copied_value_bytes
 from forecache.models.step_times.inputs import NodeInputs, user_rate
 from forecache.models.step_times.interruptions import late_wake_ups, wake_latencies_ns
 from forecache.models.step_times.stages import code_table, jitter_table, node_times
-from forecache.models.step_times.wire import TCP_SEGMENT_BYTES, read_limit_bytes, segment_bytes
+from forecache.models.step_times.wire import (
+    RECEIVED_AT_ONCE_BYTES,
+    TCP_SEGMENT_BYTES,
+    read_limit_bytes,
+    segment_bytes,
+    write_limit_bytes,
+)
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
 ENGINE = load_engine("valkey-8.1")
@@ -270,6 +281,27 @@ def test_a_batch_adds_its_own_instructions_per_key() -> None:
     assert found[16] == pytest.approx(1600 / rate * 1000, abs=2)
 
 
+def test_a_long_value_is_read_whole_and_stored_without_a_copy() -> None:
+    """Only the first bytes of a value take instructions each, of one of 32 KiB or more none."""
+
+    def by_byte_ps(value_bytes: int) -> float:
+        work = {"parse_instructions_per_byte": 1.0, "set_instructions_per_byte": 1.0}
+        case = scenario(command="set", value_bytes=value_bytes)
+        found = [times(case, work=each) for each in (work, dict.fromkeys(work, 0.0))]
+        sums = [t.parse_by_code_ps[0] + t.execute_by_code_ps[0] for t in found]
+        return float(sums[0] - sums[1])
+
+    per_byte_ps = 2000.0 / user_rate(SPEED)
+    assert by_byte_ps(4_000) == pytest.approx(4_000 * per_byte_ps, rel=0.01)
+    assert by_byte_ps(WHOLE_ARGUMENT_BYTES - 1) == pytest.approx(LONG_BYTES * per_byte_ps, rel=0.01)
+    assert by_byte_ps(WHOLE_ARGUMENT_BYTES) == 0.0
+
+    for size in (70_000, 100_000, 1_000_000):
+        assert write_limit_bytes(scenario(command="get", value_bytes=size), ENGINE) > size + 20
+    small = scenario(command="get", value_bytes=10_000)
+    assert write_limit_bytes(small, ENGINE) == ENGINE.write_limit_bytes
+
+
 @pytest.mark.parametrize(
     ("engine", "io_threads", "value_bytes", "copied"),
     [
@@ -290,7 +322,8 @@ def test_a_lone_thread_sends_large_values_from_where_they_lie(
         for each in (0.0, 1.0)
     )
     rate = user_rate(SPEED)
-    assert per_byte - plain == pytest.approx(copied / rate * 1000, abs=2)
+    # Of the rest of a long value no instruction is waited for.
+    assert per_byte - plain == pytest.approx(min(copied, LONG_BYTES) / rate * 1000, abs=2)
 
 
 def test_a_segment_is_what_the_transport_carries() -> None:
@@ -309,7 +342,8 @@ def test_a_segment_is_what_the_transport_carries() -> None:
         ({"command": "set", "value_bytes": 4096, "pipeline": 16}, 4),
         # 16 x 8,245 bytes: one small read, then 40,950 each.
         ({"command": "set", "value_bytes": 8192, "pipeline": 16}, 4),
-        ({"command": "set", "value_bytes": 1_000_000, "pipeline": 1}, 25),
+        # A value that is stored as it is read: all that the socket holds, 200 KB.
+        ({"command": "set", "value_bytes": 1_000_000, "pipeline": 1}, 6),
     ],
 )
 def test_a_pipelines_bytes_take_so_many_reads(workload: dict[str, Any], reads: int) -> None:
@@ -321,7 +355,7 @@ def test_a_pipelines_bytes_take_so_many_reads(workload: dict[str, Any], reads: i
     total = case.workload.pipeline * sum(sizes)
     assert -(-total // limit) == reads
     assert limit >= ENGINE.read_limit_bytes
-    assert limit <= max(ENGINE.read_limit_bytes, ENGINE.large_read_limit_bytes)
+    assert limit <= RECEIVED_AT_ONCE_BYTES
 
 
 @given(
