@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
 from . import rounds
-from .cpu_windows import TOOL, WARM_UP_S, Tool, case_of_load
+from .cpu_windows import TOOL, WARM_UP_S, Tool, case_of_load, settled, unmoved
 from .engines import Engine
 
 FOLDER = Path("evidence/additions")
@@ -114,12 +115,16 @@ def measure(asked: Asked) -> Files:
         host = capture_host(progress=asked.progress)
         program = rounds.tool_of(engines, TOOL)
         rows: list[dict[str, Any]] = []
+        apart_ns = host.core_to_core_ns.best
         for id_ in asked.only or ENGINES:
             engine = rounds.engine_of(engines, id_)
             for wanted in dict.fromkeys(load.server for load in LOADS):
                 loads = [load for load in LOADS if load.server == wanted]
                 asked.progress(f"{engine.id}: {loads[0]}")
-                rows += _of_server(engine, program, loads, scratch)
+                rows += _of_server(engine, program, loads, scratch, apart_ns)
+        if 2 * sum(unmoved(row["apart_ns"], host) for row in rows) < len(rows):
+            asked.progress("the CPUs were moved; profiling them as they are now")
+            host = capture_host(progress=asked.progress)
         folder = FOLDER / host.id
         rounds.keep_host(folder, host)
         write_text_atomic(folder / "measured.json", json_text(rows))
@@ -127,7 +132,7 @@ def measure(asked: Asked) -> Files:
 
 
 def _of_server(
-    engine: Engine, program: Path, loads: Sequence[Load], scratch: Path
+    engine: Engine, program: Path, loads: Sequence[Load], scratch: Path, apart_ns: float
 ) -> Iterator[dict[str, Any]]:
     """All loads of one server, each in a few windows."""
     first, cpus = loads[0], sorted(os.sched_getaffinity(0))[:2]
@@ -158,10 +163,12 @@ def _of_server(
             given = ("-c", load.clients, "-P", load.pipeline, "-r", load.keys, *options)
             # Connecting is no part of it: five milliseconds each are ample with TLS.
             settle_s = WARM_UP_S + load.clients * (5e-3 if load.tls else 1e-3)
-            found = tool.windows(words, *given, number=WINDOWS, settle_s=settle_s)
+            windows = partial(tool.windows, words, *given, number=WINDOWS, settle_s=settle_s)
+            found, distances = settled(cpus, apart_ns, windows)
             yield {
                 "engine": engine.id,
                 **asdict(load),
+                "apart_ns": distances,
                 "cpu_us": [round(window.cpu_us, 3) for window in found],
                 "throughput_rps": [round(window.rps, 1) for window in found],
             }
@@ -197,6 +204,8 @@ def predict(asked: Asked) -> Files:
     for folder in sorted(path.parent for path in FOLDER.glob("*/measured.json")):
         host = load_host(str(folder / rounds.HOST_FILE))
         rows = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
+        measured = len(rows)
+        rows = [row for row in rows if unmoved(row["apart_ns"], host)]
         cases = []
         for row in rows:
             engine = rounds.shipped(row["engine"])
@@ -221,7 +230,8 @@ def predict(asked: Asked) -> Files:
             said = {"predicted_us": cpu.value, "low_us": cpu.low, "high_us": cpu.high}
             points.append({**row, **said, "predicted_rps": rps})
         date = "" if host.captured is None else str(host.captured.date)[:10]
-        hosts.append({"id": folder.name, "title": host.title, "date": date, "points": points})
+        of = {"id": folder.name, "title": host.title, "date": date}
+        hosts.append({**of, "moved": measured - len(rows), "points": points})
     return {ARTEFACT: json_text(hosts)}
 
 
@@ -250,6 +260,12 @@ def section() -> list[str]:
     ]
     for host in hosts:
         text += ["", f"### {host['title']}, {host['date']}"]
+        if host["moved"]:
+            text += [
+                "",
+                "Loads left out because the hypervisor had moved the CPUs since the profile:"
+                f" {host['moved']}.",
+            ]
         costs = {(row["engine"], _load_of(row)): row for row in host["points"]}
         for about, title in _ABOUT.items():
             here = {key: row for key, row in costs.items() if key[1].about == about}
@@ -262,11 +278,12 @@ def _table(rows: dict[tuple[str, Load], dict[str, Any]]) -> list[str]:
     for (engine, load), row in rows.items():
         measured = float(np.median(row["cpu_us"]))
         errors.append(abs(row["predicted_us"] / measured - 1.0))
-        other = rows[engine, load.compared_with]
-        found = measured / float(np.median(other["cpu_us"]))
-        said = row["predicted_us"] / other["predicted_us"]
-        compared = load != load.compared_with
-        if compared:
+        ratio = ""
+        other = rows.get((engine, load.compared_with))
+        if other is not None and load != load.compared_with:
+            found = measured / float(np.median(other["cpu_us"]))
+            said = row["predicted_us"] / other["predicted_us"]
+            ratio = f"{found:.2f}, {said:.2f}"
             ratios.append(abs(said / found - 1.0))
         besides = [word for word in ("tls", "file", "replica") if getattr(load, word)]
         body.append(
@@ -279,7 +296,7 @@ def _table(rows: dict[tuple[str, Load], dict[str, Any]]) -> list[str]:
                 ", ".join(besides),
                 f"{measured:.2f}",
                 f"{row['predicted_us']:.2f} ({row['low_us']:.2f}–{row['high_us']:.2f})",
-                f"{found:.2f}, {said:.2f}" if compared else "",
+                ratio,
             )
         )
     header = (

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns, thread_usage
 from forecache.calibration.drive.resp import RespClient
+from forecache.hwprofiles.capture.cores import alike, distance_ns
 from forecache.hwprofiles.files import parse
+from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.profile import EngineProfile
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
@@ -23,7 +25,12 @@ TOOL = "valkey-benchmark"
 WARM_UP_S, WINDOW_S = 0.15, 0.4
 CALM, TRIES = 0.05, 5
 """A window in which others took more of the cores' time is tried again, so many times in all."""
+_MOVES = 3
+"""Attempts at a measurement beside a hypervisor that moves the CPUs."""
+
 _ENDLESS = 10**9
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,39 @@ def calmest(attempt: Callable[[], Window]) -> Window:
     while len(tries) < TRIES and all(window.others > CALM for window in tries):
         tries.append(attempt())
     return min(tries, key=lambda window: window.others)
+
+
+def settled(
+    cpus: Sequence[int], apart_ns: float, attempt: Callable[[], Found]
+) -> tuple[Found, list[float]]:
+    """A measurement while the CPUs are as far apart as in the host's profile, if it can be had.
+
+    Parameters
+    ----------
+    apart_ns
+        How far apart they were.
+
+    Returns
+    -------
+    tuple
+        What was found at the last of a few attempts, and the distances in ns before and after it.
+    """
+
+    def distance() -> float:
+        return distance_ns((cpus[0], cpus[1]), lambda cpu: os.sched_setaffinity(0, {cpu}))
+
+    for _ in range(_MOVES):
+        before = distance()
+        found = attempt()
+        distances = [round(before, 1), round(distance(), 1)]
+        if all(alike(ns, apart_ns) for ns in distances):
+            break
+    return found, distances
+
+
+def unmoved(distances_ns: Sequence[float], host: HostProfile) -> bool:
+    """Whether the CPUs were as far apart as in the profile before and after a measurement."""
+    return all(alike(ns, host.core_to_core_ns.best) for ns in distances_ns)
 
 
 def _tried(pid: int, besides: Sequence[int], control: RespClient) -> Window:

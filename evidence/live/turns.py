@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,10 +29,8 @@ from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
 from forecache.calibration.drive.proc import thread_usage
 from forecache.hwprofiles.capture import capture_host
-from forecache.hwprofiles.capture.cores import alike, distance_ns
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import write_text_atomic
-from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import load_generator
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.prediction.system import System
@@ -41,7 +40,7 @@ from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
 from . import additions, rounds
-from .cpu_windows import Tool
+from .cpu_windows import Tool, settled, unmoved
 from .engines import Engine
 from .rounds import TOOLS
 
@@ -59,7 +58,7 @@ POINTS = (
     *((pipeline, 50) for pipeline in (2, 4, 16)),
 )
 """(pipeline, clients)."""
-WARM_UP_S, WINDOW_S, WINDOWS, TRIES = 0.5, 0.3, 3, 3
+WARM_UP_S, WINDOW_S, WINDOWS = 0.5, 0.3, 3
 REQUESTS = 40_000
 _SOURCE = Path(__file__).parent / "preload" / "counted.c"
 _COUNTS = ("waits", "events", "reads", "writes")
@@ -174,16 +173,13 @@ def measure(asked: Asked) -> Files:
             for tool in TOOLS:
                 asked.progress(f"{engine.id}: {tool}")
                 program = rounds.tool_of(engines, tool)
-                found = _of_engine(engine, program, library, (cpus[0], cpus[1]), apart_ns(host))
+                found = _of_engine(
+                    engine, program, library, (cpus[0], cpus[1]), host.core_to_core_ns.best
+                )
                 rows += [{"engine": engine.id, "tool": tool, **row} for row in found]
         rounds.keep_host(folder, host)
         write_text_atomic(folder / "counts.json", json_text(rows))
     return predict(asked)
-
-
-def apart_ns(host: HostProfile) -> float:
-    """The distance between the CPUs that a profile holds for."""
-    return float(host.core_to_core_ns.best)
 
 
 def _of_engine(
@@ -204,25 +200,9 @@ def _of_engine(
             preload(spec, process.address("tcp"), control=process.control(), cores=[cpus[1]])
             bench = Bench(process, tool, (counters[0], counters[1]), cpus)
             for pipeline, clients in POINTS:
-                row, distances = _settled(bench, pipeline, clients, apart)
+                windows = partial(bench.windows, pipeline, clients)
+                row, distances = settled(cpus, apart, windows)
                 yield {"pipeline": pipeline, "clients": clients, "apart_ns": distances, **row}
-
-
-def _settled(
-    bench: Bench, pipeline: int, clients: int, apart: float
-) -> tuple[dict[str, float], list[float]]:
-    """Windows between which the CPUs were as far apart as in the profile, if some can be had."""
-
-    def distance() -> float:
-        return distance_ns(bench.cpus, lambda cpu: os.sched_setaffinity(0, {cpu}))
-
-    for _ in range(TRIES):
-        before = distance()
-        row = bench.windows(pipeline, clients)
-        distances = [round(before, 1), round(distance(), 1)]
-        if all(alike(ns, apart) for ns in distances):
-            break
-    return row, distances
 
 
 def predict(asked: Asked) -> Files:
@@ -231,7 +211,7 @@ def predict(asked: Asked) -> Files:
     for folder in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
         host = load_host(str(folder / rounds.HOST_FILE))
         rows = json.loads((folder / "counts.json").read_text(encoding="utf-8"))
-        kept = [row for row in rows if all(alike(ns, apart_ns(host)) for ns in row["apart_ns"])]
+        kept = [row for row in rows if unmoved(row["apart_ns"], host)]
         cases = []
         for row in kept:
             given = Conditions(
