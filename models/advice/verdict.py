@@ -19,6 +19,7 @@ from forecache.sim.words import chance, milliseconds, rate
 
 from ..footprint.node import node_room
 from ..prediction.caveats import SELDOM_S
+from ..prediction.pauses import longest_probable_ms
 from ..prediction.predict import SERVER_CPU, TURNS, Prediction
 from ..results.points import Unmet
 from ..step_times.disk import DISK_RANGES
@@ -67,8 +68,21 @@ def remarks_of(prediction: Prediction, bottleneck: str) -> list[str]:
     found = [stop.sentence for stop in bearable if stop.needed >= NOTED_STOP_S]
     if bottleneck == TURNS:
         found.append(_turns(prediction))
-    network = network_remark(prediction, bottleneck)
-    return found if network is None else [*found, network]
+    others = network_remark(prediction, bottleneck), _pauses(prediction)
+    return [*found, *(each for each in others if each is not None)]
+
+
+def _pauses(prediction: Prediction) -> str | None:
+    """That p99 is not known, where it is decided by how often an unknown host takes a core away."""
+    host = prediction.system.host
+    p99_ms, longest_ms = prediction.mean("p99_ms"), longest_probable_ms(prediction, 0.99)
+    if host.interruptions is not None or longest_ms is None or longest_ms < 2.0 * p99_ms:
+        return None
+    return (
+        f"p99 is {milliseconds(p99_ms)} if {host.id} never takes a core away, and up to "
+        f"{milliseconds(longest_ms)} if it does as often as hosts that were captured; `forecache "
+        "profile` measures it there"
+    )
 
 
 def _load(prediction: Prediction) -> Iterator[Unmet]:
