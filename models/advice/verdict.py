@@ -39,6 +39,9 @@ NOTED_STOP_S = 0.1
 _CHILD_CPUS = 1.0
 """A saving child is a process with one thread that goes through all data without a pause."""
 
+_MANY_TIMES = 4.0
+"""A p99 that pauses of an unknown host may make so much longer is spoken of."""
+
 _ROUNDING = 0.01
 """By which CPU time that a simulation counts may exceed the CPUs there are."""
 
@@ -76,12 +79,12 @@ def _pauses(prediction: Prediction) -> str | None:
     """That p99 is not known, where it is decided by how often an unknown host takes a core away."""
     host = prediction.system.host
     p99_ms, longest_ms = prediction.mean("p99_ms"), longest_probable_ms(prediction, 0.99)
-    if host.interruptions is not None or longest_ms is None or longest_ms < 2.0 * p99_ms:
+    if host.interruptions is not None or longest_ms is None or longest_ms < _MANY_TIMES * p99_ms:
         return None
     return (
-        f"p99 is {milliseconds(p99_ms)} if {host.id} never takes a core away, and up to "
-        f"{milliseconds(longest_ms)} if it does as often as hosts that were captured; `forecache "
-        "profile` measures it there"
+        f"p99 is that of a host which never takes a core away; how often {host.id} does is not "
+        "known, and by what captured hosts do p99 may be many times longer (its interval holds "
+        "that): `forecache profile` measures it there"
     )
 
 
