@@ -20,6 +20,7 @@ class _Assumed(Record):
     variation: Variation
     wake_spread: Curve
     peer_curve: Curve
+    interruptions: Curve
 
 
 _FILE = Path(str(resources.files(__package__) / "assumed.yaml"))
@@ -36,6 +37,10 @@ ASSUMED_VARIATION = _ASSUMED.variation
 
 ASSUMED_WAKE_SPREAD = tuple(_ASSUMED.wake_spread.points)
 """(share, factor) pairs: of wake-ups that take at most so many times their median."""
+
+ASSUMED_INTERRUPTIONS = tuple(_ASSUMED.interruptions.points)
+"""(us, interruptions per second and busy core that last longer) pairs, of hosts like any other. No
+prediction holds them; the ends of intervals do."""
 
 ASSUMED_PEER_CURVE = tuple(_ASSUMED.peer_curve.points)
 """(connections, factor) pairs: how many times as long calls on sockets take beside a peer."""

@@ -16,7 +16,12 @@ from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.effort import AskedRuns, Batch, check_count, check_runs
-from forecache.models.prediction.predict import LATENCIES, Metrics, Prediction
+from forecache.models.prediction.predict import (
+    LATENCIES,
+    QUANTILE_BELOW,
+    Metrics,
+    Prediction,
+)
 from forecache.models.prediction.run_length import window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
 from forecache.models.prediction.system import System
@@ -277,6 +282,9 @@ def _predict(
         of_model = system.discrepancy(case.scenario)
         half = math.hypot(t * float(np.std(logs, ddof=1)), 1.96 * of_model)
         predicted[name] = Estimate(value, value * math.exp(-half), value * math.exp(half))
+        below = QUANTILE_BELOW.get(name)
+        if below is not None:
+            predicted[name] = busy.with_tail(name, predicted[name], below=predicted.get(below))
     return ComparedPoint(
         index=case.index,
         given=case.given,

@@ -159,6 +159,20 @@ def published_points(out: Path) -> list[Compared]:
     return found
 
 
+def tails_points(out: Path) -> list[Compared]:
+    """p99 over all requests of random loads of captured hosts, from `tails.json`."""
+    found = []
+    for row in json.loads((out / "tails.json").read_text(encoding="utf-8"))["points"]:
+        quantity = f"{QUANTITIES['p99_ms']}, {row['arrival'].replace('_', ' ')}"
+        place = Place(
+            *("tails", row["point"], quantity, row["engine"], row["host"], ONE_THREAD),
+            pipeline=1,
+        )
+        interval = row["low_ms"], row["high_ms"]
+        found.append(Compared(place, row["pooled_ms"], row["predicted_ms"], *interval))
+    return found
+
+
 def place_of(dataset: str, host: str | None, case: MeasuredCase, quantity: str) -> Place:
     """Where a dataset's point belongs; `quantity` is its name in the dataset."""
     scenario = case.scenario

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
+from scipy.stats import binomtest
 
 from .compared import Compared
 
@@ -51,3 +52,15 @@ def coverage_of(points: Sequence[Compared]) -> dict[str, float] | None:
         "inside": float(f"{np.mean(inside):.4g}"),
         "nominal": float(f"{np.mean([point.level for point in own]):.4g}"),
     }
+
+
+def coverage_p_value(points: Sequence[Compared]) -> float:
+    """How probable it is that the share inside is off by so much or more, were it as stated.
+
+    Parameters
+    ----------
+    points
+        At least one, all with intervals of one level.
+    """
+    inside = sum(point.low <= point.measured <= point.high for point in points)  # type: ignore[operator]
+    return float(binomtest(inside, len(points), points[0].level).pvalue)

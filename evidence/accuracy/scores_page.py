@@ -20,20 +20,24 @@ from .carried import carried_section
 from .compared import (
     LEAST_POINTS,
     QUANTITIES,
+    UNNAMED,
     Compared,
     Partition,
     live_points,
     partitions,
     pipelines,
     published_points,
+    tails_points,
 )
 from .decisions import Decision, decisions
-from .errors import coverage_of, expected_median, with_interval
+from .errors import coverage_of, coverage_p_value, expected_median, with_interval
 from .learned import learned_section
 from .ratios import ratios_section
 
 _DIMENSIONS = ("all", "engine", "host", "policy", "pipeline")
 _NOTHING = "–"
+_DISTINGUISHED = 0.05
+"""Of p-values: below it, coverage is not what the intervals state."""
 
 
 def scores_page(out: Path) -> str:
@@ -57,6 +61,7 @@ def scores_page(out: Path) -> str:
     ]
     for by in _DIMENSIONS:
         parts += ["", *_partition_table(points, by)]
+    parts += ["", *_coverage(out)]
     parts += ["", *_decisions(decisions(out)), *learned_section(out), *carried_section(out)]
     parts += ["", *ratios_section(out), "", *_rounds()]
     parts += ["", *_history()]
@@ -103,6 +108,45 @@ def _cells(points: Sequence[Compared]) -> list[str]:
         f"{expected:.1%}",
         f"{coverage['inside']:.0%}",
         f"{coverage['nominal']:.0%}",
+    ]
+
+
+def _coverage(out: Path) -> list[str]:
+    """How many measurements lie inside, by how host and engine are known and by quantity."""
+    published = published_points(out)
+    tiers = {
+        "host captured, engine fitted there": [*live_points(out), *tails_points(out)],
+        "host of the catalogue": [p for p in published if p.place.host != UNNAMED],
+        "host not named": [p for p in published if p.place.host == UNNAMED],
+    }
+    rows = []
+    for tier, points in tiers.items():
+        for quantity in dict.fromkeys(point.place.quantity for point in points):
+            own = with_interval([p for p in points if p.place.quantity == quantity])
+            coverage = coverage_of(own)
+            if coverage is None:
+                continue
+            inside, stated = coverage["inside"], coverage["nominal"]
+            p_value = coverage_p_value(own)
+            verdict = "too few inside" if inside < stated else "too many inside"
+            rows.append(
+                [
+                    *(tier, quantity, str(len(own)), f"{inside:.0%}", f"{stated:.0%}"),
+                    f"{p_value:.2g}",
+                    verdict if p_value < _DISTINGUISHED else "as stated",
+                ]
+            )
+    return [
+        "## Coverage by quantity and tier",
+        "",
+        "Of the same points, and of p99 of random loads on captured hosts"
+        " ([generations.md](generations.md#the-99th-percentile-and-whose-it-is)): how many"
+        " measurements lie inside their intervals, by what is known of host and engine. *p* is how"
+        " probable so large a difference is if the intervals are right (binomial, two-sided); below"
+        f" {_DISTINGUISHED:.0%} the coverage is not as stated. Points of one curve are not"
+        " independent, which the test takes them for.",
+        "",
+        *table(["tier", "quantity", ">points", ">inside", ">of", ">p", "verdict"], rows),
     ]
 
 

@@ -122,7 +122,8 @@ class Compared:
     and over those of the rest.
 
     The predicted ones are of a host without interruptions whose wake-ups all take the median time,
-    with wake-ups as they are, with interruptions of less than a millisecond, and with all.
+    with wake-ups as they are, with interruptions of less than a millisecond, and with all; and the
+    ends of its 95% interval.
     """
 
     host: str
@@ -139,6 +140,8 @@ class Compared:
     wake_ups_ms: float
     interrupted_ms: float
     predicted_ms: float
+    low_ms: float
+    high_ms: float
 
 
 def predict(asked: Asked) -> Files:
@@ -157,12 +160,13 @@ def _of_engine(path: Path, asked: Asked) -> Iterator[Compared]:
     system = System(rounds.host_of(path, bundle), profile, generator)
     points = list(bundle.points)
     cases = [rounds.case_of(point.given, system) for point in points]
-    predictions = predict_cases(cases, draws=0, replications=2, requests=REQUESTS)
+    predictions = predict_cases(cases, replications=2, requests=REQUESTS)
     for point, prediction in zip(points, predictions, strict=True):
         windows = undisturbed(point.repetitions)
         if not windows:
             continue
         interrupted_ms = prediction.mean("p99_ms")
+        interval = prediction.interval("p99_ms")
         yield Compared(
             host=path.parent.name,
             engine=path.name,
@@ -178,6 +182,8 @@ def _of_engine(path: Path, asked: Asked) -> Iterator[Compared]:
             wake_ups_ms=_p99_ms(prediction, interruptions=()),
             interrupted_ms=interrupted_ms,
             predicted_ms=latency_with_pauses_ms(prediction, P99) or interrupted_ms,
+            low_ms=interval.low,
+            high_ms=interval.high,
         )
 
 

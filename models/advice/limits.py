@@ -15,14 +15,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..prediction.predict import (
-    CLIENTS,
-    SATURATED,
-    TURNS,
-    WORKERS,
-    Prediction,
-    predict_cases,
-)
+from ..prediction.backlog import SATURATED
+from ..prediction.predict import CLIENTS, TURNS, WORKERS, Prediction, predict_cases
 from ..prediction.system import System
 from ..results.points import NextBottleneck
 from ..scenario.arrivals import Bursts

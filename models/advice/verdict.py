@@ -19,6 +19,7 @@ from forecache.sim.words import chance, milliseconds, rate
 
 from ..footprint.node import node_room
 from ..prediction.caveats import SELDOM_S
+from ..prediction.pauses import longest_probable_ms
 from ..prediction.predict import SERVER_CPU, TURNS, Prediction
 from ..results.points import Unmet
 from ..step_times.disk import DISK_RANGES
@@ -37,6 +38,9 @@ NOTED_STOP_S = 0.1
 
 _CHILD_CPUS = 1.0
 """A saving child is a process with one thread that goes through all data without a pause."""
+
+_MANY_TIMES = 4.0
+"""A p99 that pauses of an unknown host may make so much longer is spoken of."""
 
 _ROUNDING = 0.01
 """By which CPU time that a simulation counts may exceed the CPUs there are."""
@@ -67,8 +71,21 @@ def remarks_of(prediction: Prediction, bottleneck: str) -> list[str]:
     found = [stop.sentence for stop in bearable if stop.needed >= NOTED_STOP_S]
     if bottleneck == TURNS:
         found.append(_turns(prediction))
-    network = network_remark(prediction, bottleneck)
-    return found if network is None else [*found, network]
+    others = network_remark(prediction, bottleneck), _pauses(prediction)
+    return [*found, *(each for each in others if each is not None)]
+
+
+def _pauses(prediction: Prediction) -> str | None:
+    """That p99 is not known, where it is decided by how often an unknown host takes a core away."""
+    host = prediction.system.host
+    p99_ms, longest_ms = prediction.mean("p99_ms"), longest_probable_ms(prediction, 0.99)
+    if host.interruptions is not None or longest_ms is None or longest_ms < _MANY_TIMES * p99_ms:
+        return None
+    return (
+        f"p99 is that of a host which never takes a core away; how often {host.id} does is not "
+        "known, and by what captured hosts do p99 may be many times longer (its interval holds "
+        "that): `forecache profile` measures it there"
+    )
 
 
 def _load(prediction: Prediction) -> Iterator[Unmet]:

@@ -15,6 +15,9 @@ import numpy as np
 
 from ..node.simulate import Flow, NodeResult
 
+SATURATED = 0.95
+"""Utilisation from which a station counts as the limit."""
+
 PARTS = 8
 """Equal parts of a window whose means are compared."""
 

@@ -25,7 +25,6 @@ from forecache.sim.statistics import Estimate, student_t
 
 from ..node.setup import NodeTimes
 from ..node.simulate import NodeResult
-from ..results.intervals import interval_over_cases
 from ..results.points import MemoryBandwidth, NextBottleneck, Uncertainty
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
@@ -33,8 +32,9 @@ from ..scenario.workload import CONSTANT_RATE
 from ..step_times.inputs import NodeInputs
 from ..step_times.stalls import code_shares
 from ..step_times.workload_caches import scenario_memory_load
-from .backlog import Growth, grows, growth_of
+from .backlog import SATURATED, Growth, grows, growth_of
 from .effort import AskedRuns, Batch, check_count, check_runs
+from .pauses import longest_probable_ms
 from .run_length import Pilot, Window, window
 from .simulation import at_rate, pilot_run, run, times_near, times_of
 from .system import System
@@ -56,15 +56,12 @@ _NEARLY = 0.97
 """Of the throughput that stations without idle waits serve at least, what tells threads that take
 turns from chance in a run."""
 
-SATURATED = 0.95
-"""Utilisation from which a station counts as the limit."""
-
 _LATENCIES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 LATENCIES = ("mean_ms", *_LATENCIES)
-_TAILS = ("p99_ms", "p999_ms")
-LATE_FACTOR = 4.0
-"""By which the share of a closed loop's requests that wait for a second turn may be off (95%)."""
 """Metrics that a loop beyond capacity does not have."""
+
+QUANTILE_BELOW = {"p90_ms": "p50_ms", "p99_ms": "p90_ms", "p999_ms": "p99_ms"}
+"""Tails of latency, each with the quantile whose interval ends no higher than its own."""
 
 SERVER_CPU = "server_cpu_us"
 """CPU time of all server threads per request as the kernel counts it, spinning included: what
@@ -213,13 +210,11 @@ class Prediction:
         """Value with its interval; no more completes than arrives.
 
         It is symmetric on the log scale, but for an open loop's latency, whose uncertain numbers
-        lower it by no more than their draws do, and for the tail of a closed loop (`late_range`).
+        lower it by no more than their draws do, and for tails (`with_tail`).
         """
         value = self.mean(name)
         parts = self.parts(name, level=level)
         half = math.hypot(*vars(parts).values())
-        if name in _TAILS and not self.open_loop:
-            return interval_over_cases(value, self.late_range(name, level=level), error=half)
         low, high = value * math.exp(-half), value * math.exp(half)
         if name == "throughput_rps" and self.open_loop:
             high = max(value, min(high, self.offered_rps))
@@ -229,22 +224,44 @@ class Prediction:
             low = value * math.exp(
                 -math.hypot(*vars(replace(parts, parameters=parameters)).values())
             )
-        return Estimate(value, low, high)
+        found = Estimate(value, low, high)
+        if name not in QUANTILE_BELOW or not 0.0 < value < math.inf:
+            return found
+        below = self.interval(QUANTILE_BELOW[name], level=level)
+        return self.with_tail(name, found, below=below, level=level)
 
-    def late_range(self, name: str, *, level: float = 0.95) -> tuple[float, float]:
-        """A closed loop's tail, if fewer or more of its requests wait for a second turn; in ms.
+    def with_tail(
+        self, name: str, found: Estimate, *, below: Estimate | None = None, level: float = 0.95
+    ) -> Estimate:
+        """The interval of a tail, with what decides a tail and is not known.
 
-        Most requests of a saturated closed loop take one turn of the server's loop, a few two. If
-        these are about a hundredth, a little more or less work of the load generator decides
-        whether p99 is one turn or two. How many they are is known to `LATE_FACTOR`: these are the
-        quantiles that are as far off.
+        Who is served late in a closed loop waits for a turn of all clients; a little more or less
+        work of the load generator, or a batch that is read in two parts, decides who that is. So a
+        tail may be off by a turn, but is no shorter than the median. And the host's pauses may take
+        more time than is known (`longest_probable_ms`).
+
+        Parameters
+        ----------
+        found
+            The interval from all else.
+        below
+            That of the next lower quantile (`QUANTILE_BELOW`).
+        level
+            Of all of these.
         """
-        slower = 1.0 - _LATENCIES[name]
-        factor = LATE_FACTOR ** (float(ndtri(0.5 + level / 2.0)) / Z95)
-        levels = [1.0 - min(0.5, slower * factor), 1.0 - slower / factor]
-        found = [metrics.result.latency.quantiles(levels) for metrics in self.nominal]
-        low, high = (_mean([float(each[end]) for each in found]) / _PS_PER_MS for end in (0, 1))
-        return low, high
+        value, turn_ms = found.value, 0.0
+        if not self.open_loop:
+            clients = self.case.scenario.workload.clients
+            turn_ms = self.mean("mean_ms") * (clients - 1) / clients
+        shortest = max(value - turn_ms, min(value, self.mean("p50_ms")))
+        longest = max(value + turn_ms, longest_probable_ms(self, _LATENCIES[name]) or 0.0)
+        scale = float(ndtri(0.5 + level / 2.0)) / Z95
+        low = math.hypot(math.log(value / found.low), scale * math.log(value / shortest))
+        high = math.hypot(math.log(found.high / value), scale * math.log(longest / value))
+        ends = value * math.exp(-low), value * math.exp(high)
+        if below is not None:
+            ends = min(value, max(ends[0], below.low)), max(ends[1], below.high)
+        return Estimate(value, *ends)
 
     def _fastest(self, name: str, level: float) -> float:
         """The quantile of the drawn numbers' logarithms with which an interval begins.

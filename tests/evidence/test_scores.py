@@ -10,7 +10,7 @@ import pytest
 
 from evidence.accuracy.compared import Compared, Place, live_rows
 from evidence.accuracy.decisions import decisions, summary_of
-from evidence.accuracy.errors import coverage_of, expected_median
+from evidence.accuracy.errors import coverage_of, coverage_p_value, expected_median
 
 
 def compared(error: float, half: float | None, level: float = 0.95) -> Compared:
@@ -38,6 +38,15 @@ def test_coverage_counts_points_with_an_interval() -> None:
     points = [compared(0.05, 0.1), compared(0.2, 0.1, level=0.9), compared(0.5, None)]
     assert coverage_of(points) == {"points": 2, "inside": 0.5, "nominal": 0.925}
     assert coverage_of(points[2:]) is None
+
+
+def test_coverage_is_compared_with_what_intervals_state() -> None:
+    inside, outside = compared(0.05, 0.1), compared(0.2, 0.1)
+    # 0.95 to the power of twenty is 36%, and no count is more probable.
+    assert coverage_p_value([inside] * 19 + [outside]) == pytest.approx(1.0)
+    assert coverage_p_value([inside] * 20) > 0.35
+    assert coverage_p_value([inside] * 16 + [outside] * 4) < 0.05
+    assert coverage_p_value([inside] * 200) < 0.05
 
 
 def series(measured: list[float], predicted: list[float], **shared: Any) -> list[dict[str, Any]]:

@@ -9,7 +9,13 @@ from forecache.hwprofiles import load_host
 from forecache.hwprofiles.quantity import Curve
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
-from forecache.models.prediction.pauses import Pauses, latency_with_pauses_ms, pauses_of
+from forecache.models.prediction.pauses import (
+    PAUSES_FACTOR,
+    Pauses,
+    latency_with_pauses_ms,
+    longest_probable_ms,
+    pauses_of,
+)
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
@@ -43,11 +49,13 @@ def test_time_beyond_a_wait_is_the_integral_of_the_rates() -> None:
     assert found == pytest.approx([0.02, 0.015, 0.005, 0.0], abs=1e-4)
 
 
-def predicted(rate_per_s: float, **workload: object) -> Prediction:
+def predicted(rate_per_s: float | None, **workload: object) -> Prediction:
     """A prediction for a host whose cores pause so often, for ten milliseconds each time."""
-    points = [(1000.0, rate_per_s), (9_999.0, rate_per_s), (10_000.0, 0.0)]
-    curve = Curve(x_unit="us", y_unit="1/s", kind="assumed", method="of a test", points=points)
-    host = load_host(HOST).model_copy(update={"interruptions": curve})
+    host = load_host(HOST)
+    if rate_per_s is not None:
+        points = [(1000.0, rate_per_s), (9_999.0, rate_per_s), (10_000.0, 0.0)]
+        curve = Curve(x_unit="us", y_unit="1/s", kind="assumed", method="of a test", points=points)
+        host = host.model_copy(update={"interruptions": curve})
     scenario = Scenario.model_validate(
         {"host": HOST, "engine": "valkey", "engine_version": "8.0", "workload": WORKLOAD | workload}
     )
@@ -82,6 +90,28 @@ def test_in_a_closed_loop_only_what_is_in_flight_waits() -> None:
 def test_beyond_capacity_there_is_none() -> None:
     prediction = predicted(2.0, arrival="open_loop", rate_rps=2_000_000)
     assert latency_with_pauses_ms(prediction, 0.99) is None
+    assert longest_probable_ms(prediction, 0.99) is None
+
+
+@pytest.mark.parametrize("arrival", [{}, {"arrival": "open_loop", "rate_rps": 90_000}])
+def test_an_interval_of_a_tail_holds_more_pauses_than_were_captured(
+    arrival: dict[str, object],
+) -> None:
+    few, many = predicted(0.5, **arrival), predicted(0.5 * PAUSES_FACTOR, **arrival)
+    with_many = latency_with_pauses_ms(many, 0.999)
+    assert with_many is not None
+    assert few.interval("p999_ms").value < with_many < 1.001 * few.interval("p999_ms").high
+    assert few.interval("p50_ms").high < 2.0 * few.mean("p50_ms")
+
+
+def test_an_interval_of_a_host_without_a_capture_holds_the_interruptions_of_captured_ones() -> None:
+    unknown = predicted(None, arrival="open_loop", rate_rps=90_000)
+    quiet = predicted(0.0, arrival="open_loop", rate_rps=90_000)
+    assert latency_with_pauses_ms(unknown, 0.99) is None
+    # A few pauses a second of some milliseconds: in an open loop one request in a hundred has one.
+    assert unknown.mean("p99_ms") < 0.5 < unknown.interval("p99_ms").high
+    assert longest_probable_ms(quiet, 0.99) is None
+    assert quiet.interval("p99_ms").high < 2.0 * quiet.mean("p99_ms")
 
 
 def test_a_core_that_sleeps_has_late_wake_ups_for_pauses_too() -> None:

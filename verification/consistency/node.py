@@ -16,9 +16,9 @@ from forecache.models.advice import answers
 from forecache.models.advice.limits import limits_of
 from forecache.models.advice.objective import meets
 from forecache.models.prediction import simulation
+from forecache.models.prediction.backlog import SATURATED
 from forecache.models.prediction.predict import (
     CLIENTS,
-    SATURATED,
     SERVER_CPU,
     TURNS,
     Prediction,
