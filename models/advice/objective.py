@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ..prediction.predict import Metrics, Prediction
+from ..prediction.predict import QUANTILE_BELOW, Metrics, Prediction
 from ..prediction.uncertainty import Z95, Range, host_ranges, learned_together
 
 _NETWORK_LEAVES = {
@@ -52,10 +52,10 @@ def meets(prediction: Prediction) -> bool:
 def probability(prediction: Prediction, *, capacity_rps: float) -> float | None:
     """How probable it is that the objective is met; None without one.
 
-    Every draw of the uncertain numbers has a latency, with chance in it, and the model's own error
-    makes that a log-normal; a draw fails if it is overloaded, or the model's error makes it so. The
-    probability is the mean over the draws, times that of a network that carries the load
-    (`network_limits_under`).
+    Every draw of the uncertain numbers has a latency, with chance in it, and what no draw shows
+    (`error_of`) makes that a log-normal; a draw fails if it is overloaded, or the model's error
+    makes it so. The probability is the mean over the draws, times that of a network that carries
+    the load (`network_limits_under`).
 
     Parameters
     ----------
@@ -86,7 +86,10 @@ def share_met(prediction: Prediction, run: Metrics, *, capacity_rps: float) -> f
     if run.overloaded:
         return 0.0
     margins = margins_of(prediction, run, capacity_rps=capacity_rps)
-    return float(ndtr(min(margins.values()) / model_error(prediction)))
+    steps = [
+        margin / error_of(prediction, name, upward=margin > 0.0) for name, margin in margins.items()
+    ]
+    return float(ndtr(min(steps)))
 
 
 def margins_of(prediction: Prediction, run: Metrics, *, capacity_rps: float) -> dict[str, float]:
@@ -102,10 +105,17 @@ def margins_of(prediction: Prediction, run: Metrics, *, capacity_rps: float) -> 
     return found
 
 
-def model_error(prediction: Prediction) -> float:
-    """Standard error of a latency's logarithm that no draw shows: the model's own, and windows'."""
+def error_of(prediction: Prediction, name: str, *, upward: bool) -> float:
+    """Standard error of the logarithm of a bounded quantity that no draw shows.
+
+    It is the model's own and that of windows, and of a closed loop's tail a turn more or less.
+    """
     system = prediction.system
-    return max(math.hypot(system.discrepancy(prediction.case.scenario), system.variation), 1e-9)
+    error = math.hypot(system.discrepancy(prediction.case.scenario), system.variation)
+    if name in QUANTILE_BELOW:
+        turn = prediction.turn_range(name)[upward] / prediction.mean(name)
+        error = math.hypot(error, math.log(turn) / Z95)
+    return max(error, 1e-9)
 
 
 class NetworkLimit(NamedTuple):

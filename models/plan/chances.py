@@ -17,8 +17,8 @@ from scipy.special import ndtr
 
 from ..advice.objective import (
     asked_of,
+    error_of,
     margins_of,
-    model_error,
     network_limits_under,
     share_met,
 )
@@ -136,7 +136,7 @@ def _most_that_miss(prediction: Prediction, runs: Sequence[Metrics], capacity_rp
     total = 0.0
     for name in rows[0]:
         logs = np.array([row[name] for row in rows])
-        error = model_error(prediction) if name in own else 0.0
+        error = error_of(prediction, name, upward=True) if name in own else 0.0
         spread = math.hypot(float(np.std(logs, ddof=1)), error, 1e-9)
         steps = float(np.mean(logs)) / spread
         steps -= Z95 * math.sqrt(1.0 / len(logs) + steps**2 / (2 * len(logs)))

@@ -235,10 +235,8 @@ class Prediction:
     ) -> Estimate:
         """The interval of a tail, with what decides a tail and is not known.
 
-        Who is served late in a closed loop waits for a turn of all clients; a little more or less
-        work of the load generator, or a batch that is read in two parts, decides who that is. So a
-        tail may be off by a turn, but is no shorter than the median. And the host's pauses may take
-        more time than is known (`longest_probable_ms`).
+        In a closed loop it may be off by a turn (`turn_range`), and the host's pauses may take more
+        time than is known (`longest_probable_ms`).
 
         Parameters
         ----------
@@ -249,12 +247,9 @@ class Prediction:
         level
             Of all of these.
         """
-        value, turn_ms = found.value, 0.0
-        if not self.open_loop:
-            clients = self.case.scenario.workload.clients
-            turn_ms = self.mean("mean_ms") * (clients - 1) / clients
-        shortest = max(value - turn_ms, min(value, self.mean("p50_ms")))
-        longest = max(value + turn_ms, longest_probable_ms(self, _LATENCIES[name]) or 0.0)
+        value = found.value
+        shortest, longest = self.turn_range(name)
+        longest = max(longest, longest_probable_ms(self, _LATENCIES[name]) or 0.0)
         scale = float(ndtri(0.5 + level / 2.0)) / Z95
         low = math.hypot(math.log(value / found.low), scale * math.log(value / shortest))
         high = math.hypot(math.log(found.high / value), scale * math.log(longest / value))
@@ -262,6 +257,19 @@ class Prediction:
         if below is not None:
             ends = min(value, max(ends[0], below.low)), max(ends[1], below.high)
         return Estimate(value, *ends)
+
+    def turn_range(self, name: str) -> tuple[float, float]:
+        """A tail that is a turn of a closed loop's clients shorter or longer, in ms.
+
+        Who is served late waits for a turn of all clients; a little more or less work of the load
+        generator, or a batch that is read in two parts, decides who that is. A tail is no shorter
+        than the median. An open loop has no turns: both ends are its value.
+        """
+        value, turn_ms = self.mean(name), 0.0
+        if not self.open_loop:
+            clients = self.case.scenario.workload.clients
+            turn_ms = self.mean("mean_ms") * (clients - 1) / clients
+        return max(value - turn_ms, min(value, self.mean("p50_ms"))), value + turn_ms
 
     def _fastest(self, name: str, level: float) -> float:
         """The quantile of the drawn numbers' logarithms with which an interval begins.
