@@ -48,7 +48,7 @@ Provider = Literal["aws", "google", "azure", "alibaba", "other"]
 """Whose guest an instance is. `other`: of one that the catalogue has no instance of."""
 
 HypervisorName = Literal[
-    *("nitro", "metal", "xen", "kvm", "kvm-haltpoll", "azure", "google", "alibaba", "container")
+    "nitro", "metal", "xen", "kvm", "kvm-haltpoll", "azure", "google", "alibaba", "container"
 ]
 """What an instance runs on: a hypervisor, none, or a container's network on one."""
 
@@ -252,13 +252,13 @@ class Instance(_Group):
         low, value, high = (
             min(LONGEST_BURST_S * beyond, seconds * baseline) for seconds in CREDIT_S
         )
-        value = max(value, min(high, SHORTEST_BURST_S * beyond))
+        value = max(value, SHORTEST_BURST_S * beyond)
         return Quantity(
             value=value,
             unit="Gbit",
             kind="assumed",
             low=low,
-            high=high,
+            high=max(high, value),
             method=f"{CREDIT_S[1]:,.0f} s of the baseline, as c5 and m5 had in 2019, at least "
             "five minutes and at most an hour of the burst",
         )
