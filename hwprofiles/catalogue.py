@@ -313,8 +313,8 @@ def _taken_by(instance: Instance) -> str:
         for times in (hypervisor.calls, hypervisor.waking)
     )
     return (
-        f"{instance.name} runs on {hypervisor.title}: calls of the kernel are taken to need "
-        f"{calls} as long as on AWS's Nitro and waking {waking}; `forecache profile` measures "
+        f"{instance.name} runs on {hypervisor.title}: calls of the kernel are assumed to take "
+        f"{calls} as long as on AWS's Nitro, and waking {waking}; `forecache profile` measures "
         "them there"
     )
 

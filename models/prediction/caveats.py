@@ -95,7 +95,7 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
 
 
 def _of_the_instance(scenario: Scenario, system: System) -> list[str]:
-    """What an instance may not have: the processor, a burst, or the times of the host's kernel."""
+    """What an instance may not have: the processor, a burst; and by whose numbers it is taken."""
     host, found = system.host, []
     network = bandwidth_of(host.speed())
     if scenario.bandwidth == "burst" and network.burst_gbit_per_s <= network.baseline_gbit_per_s:
@@ -108,8 +108,8 @@ def _of_the_instance(scenario: Scenario, system: System) -> list[str]:
     found += [caveat.rstrip(".") for caveat in host.caveats]
     if host.reuse is not None:
         found.append(
-            f"not all of {host.base_id} was published: what its profile lacks is that of "
-            f"{host.reuse.origin}, in wider ranges ({host.reuse.reason})"
+            f"not all of {host.base_id} was published: what its profile lacks is taken "
+            f"from {host.reuse.origin}, in wider ranges ({host.reuse.reason})"
         )
     if host.captured is not None and host.peer_curve is None and host.speed().cores > 1:
         found.append(

@@ -131,7 +131,7 @@ def test_predictions_say_which_relative_hypervisor_and_note() -> None:
             assert (host.hypervisor, "runs on" in text) == (REFERENCE, False), name
         assert family.note.rstrip(".") in text, name
     for plain in list_hosts():
-        relative = "" if plain.reuse is None else f"is that of {plain.reuse.origin}, in wider"
+        relative = "" if plain.reuse is None else f"is taken from {plain.reuse.origin}, in wider"
         assert relative in warnings_of(plain.id), plain.id
 
 
