@@ -10,6 +10,7 @@ from forecache.sim.words import any_of
 
 from .files import did_you_mean, parse, read_yaml
 from .instances import (
+    REFERENCE,
     SHARE_OF_LIMIT,
     Instance,
     OwnInstance,
@@ -169,12 +170,16 @@ def _on_instance(
     ]
     bandwidth = _shared(host.dram.peak_bandwidth_gb_per_s, share)
     notes = [*host.notes, f"A vCPU of {instance.name} is {instance.vcpu_is}."]
-    notes += [family.note] if family is not None and family.note else []
+    caveats = [family.note] if family is not None and family.note else []
+    notes += caveats
     if instance.cores > host_cores:
         notes.append(
             f"{instance.name} has {instance.cores} cores, more than the {host_cores:.0f} of this "
             "profile: what lies between its sockets is not modelled."
         )
+    kernel = _kernel_of(instance, host)
+    if kernel.tcp_send_ns != host.kernel.tcp_send_ns:
+        caveats = [*caveats, _taken_by(instance)]
     processors = family.processors if family is not None else []
     called = host.title
     if processors:
@@ -184,6 +189,8 @@ def _on_instance(
         "title": f"{instance.name} ({called})",
         "instance": instance.name,
         "provider": instance.provider,
+        "hypervisor": instance.hypervisor or host.hypervisor,
+        "caveats": caveats,
         "processors": processors,
         "notes": notes,
         "sources": {**host.sources, **_sources_of(instance, file=file)},
@@ -191,7 +198,7 @@ def _on_instance(
         "caches": caches,
         "dram": host.dram.model_copy(update={"peak_bandwidth_gb_per_s": bandwidth}),
         "network": host.network.model_copy(update=_network_of(instance)),
-        "kernel": _kernel_of(instance, host),
+        "kernel": kernel,
         "memory_gib": Quantity(
             value=instance.memory_gib, unit="GiB", kind="published", source="instance"
         ),
@@ -279,21 +286,37 @@ def _kernel_of(instance: Instance, host: HostProfile) -> Kernel:
 
     What was measured on the host itself stays.
     """
-    if instance.provider in (None, "aws"):
+    if instance.hypervisor in (None, REFERENCE, host.hypervisor):
         return host.kernel
-    elsewhere = catalogue_families().kernel_elsewhere
+    hypervisor = catalogue_families().hypervisors[instance.hypervisor]
     factors = {
-        **dict.fromkeys(_CALLS, elsewhere.calls),
-        **dict.fromkeys(_WAKING, elsewhere.waking),
-        "wake_latency_ns": elsewhere.wake_latency,
+        **dict.fromkeys(_CALLS, hypervisor.calls),
+        **dict.fromkeys(_WAKING, hypervisor.waking),
+        "wake_latency_ns": hypervisor.wake_latency,
     }
     known = {name: getattr(host.kernel, name) for name in factors}
-    longer = {
+    changed = {
         name: _longer(leaf, factors[name])
         for name, leaf in known.items()
         if leaf is not None and leaf.kind != "measured"
     }
-    return host.kernel.model_copy(update=longer)
+    for name in ("tickless_block_scale", "tickless_latency_scale"):
+        changed[name] = getattr(host.kernel, name) or getattr(hypervisor, name)
+    return host.kernel.model_copy(update=changed)
+
+
+def _taken_by(instance: Instance) -> str:
+    """By whose factors the times of an instance's kernel are taken."""
+    hypervisor = catalogue_families().hypervisors[instance.hypervisor or REFERENCE]
+    calls, waking = (
+        f"{times.best:g} times ({times.low:g} to {times.high:g})"
+        for times in (hypervisor.calls, hypervisor.waking)
+    )
+    return (
+        f"{instance.name} runs on {hypervisor.title}: calls of the kernel are assumed to take "
+        f"{calls} as long as on AWS's Nitro, and waking {waking}; `forecache profile` measures "
+        "them there"
+    )
 
 
 def _longer(leaf: Quantity, factor: Quantity) -> Quantity:

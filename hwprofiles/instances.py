@@ -44,8 +44,25 @@ SHORTEST_BURST_S, LONGEST_BURST_S = 300.0, 3_600.0
 """The five minutes and the hour that AWS names."""
 
 
-Provider = Literal["aws", "google", "azure", "other"]
-"""Whose guest an instance is. `other`: of a hypervisor that the catalogue has no instance on."""
+Provider = Literal["aws", "google", "azure", "alibaba", "other"]
+"""Whose guest an instance is. `other`: of one that the catalogue has no instance of."""
+
+HypervisorName = Literal[
+    "nitro", "metal", "xen", "kvm", "kvm-haltpoll", "azure", "google", "alibaba", "container"
+]
+"""What an instance runs on: a hypervisor, none, or a container's network on one."""
+
+REFERENCE: HypervisorName = "nitro"
+"""On whose guests the catalogue's times of the kernel hold."""
+
+_HYPERVISORS: dict[Provider, HypervisorName] = {
+    "aws": REFERENCE,
+    "google": "google",
+    "azure": "azure",
+    "alibaba": "alibaba",
+    "other": "kvm",
+}
+"""Of a provider whose instance names none."""
 
 Allowance = Literal["credits", "limit", "range"]
 """What is known of a family's network. `credits`: the baseline always, and the burst while there
@@ -73,6 +90,8 @@ class InstanceRow(_Group):
     ----------
     baseline_gbit_per_s, burst_gbit_per_s
         Of each direction: what it has always, and what it has for a while or at most.
+    packets_per_s
+        Of both directions together, where the provider publishes it.
     usd_per_hour
         On demand, with Linux, in `region`.
     priced
@@ -85,6 +104,7 @@ class InstanceRow(_Group):
     memory_gib: float = Field(gt=0)
     baseline_gbit_per_s: float | None = Field(default=None, gt=0)
     burst_gbit_per_s: float | None = Field(default=None, gt=0)
+    packets_per_s: float | None = Field(default=None, gt=0)
     usd_per_hour: float | None = Field(default=None, gt=0)
     region: str | None = None
     priced: str | None = Field(default=None, pattern=r"^\d{4}-\d\d-\d\d$")
@@ -114,13 +134,16 @@ class InstanceFamily(_Group):
         Of the other columns.
     processors
         Where the provider promises none: those an instance may have, first that of `host`.
+    hypervisor
+        By whose factors its kernel's times are taken; its provider's where nothing is said.
     note
-        What a reader of a prediction must know.
+        What every prediction says.
     """
 
     provider: Provider
     title: str
     host: str
+    hypervisor: HypervisorName | None = None
     processors: list[str] = Field(default_factory=list)
     threads_per_core: int = Field(ge=1, le=2)
     vcpu_source: str
@@ -136,17 +159,29 @@ class ProviderNetwork(_Group):
     flow_gbit_per_s: Quantity | None = None
 
 
-class KernelElsewhere(_Group):
-    """What a guest's kernel takes on other hypervisors, over what it takes on AWS's.
+class Hypervisor(_Group):
+    """What the kernel takes on a hypervisor, over what it takes on `REFERENCE`.
 
-    The catalogue has the times of AWS's guests, of which published measurements tell. `calls` goes
-    for system calls, messages and polls, `waking` for what sending to a sleeping thread and falling
-    asleep take, `wake_latency` for the time until the sleeper runs.
+    Attributes
+    ----------
+    title
+        What it is, as in "runs on ...".
+    calls
+        Of system calls, messages and polls.
+    waking
+        Of what sending to a sleeping thread and falling asleep take.
+    wake_latency
+        Of the time until the sleeper runs.
+    tickless_block_scale, tickless_latency_scale
+        As in `Kernel`, where they differ from what is assumed of every host.
     """
 
+    title: str
     calls: Quantity
     waking: Quantity
     wake_latency: Quantity
+    tickless_block_scale: Quantity | None = None
+    tickless_latency_scale: Quantity | None = None
 
 
 class Families(_Group):
@@ -154,17 +189,24 @@ class Families(_Group):
 
     sources: dict[str, Source]
     networks: dict[Provider, ProviderNetwork]
-    kernel_elsewhere: KernelElsewhere
+    hypervisors: dict[HypervisorName, Hypervisor]
     families: dict[str, InstanceFamily]
 
     @model_validator(mode="after")
     def _check(self) -> "Families":
-        for name, family in self.families.items():
-            for source in (family.vcpu_source, *family.sources):
+        named = {
+            f"families.{name}": [family.vcpu_source, *family.sources]
+            for name, family in self.families.items()
+        }
+        for name, group in (*self.networks.items(), *self.hypervisors.items()):
+            leaves = [leaf for _, leaf in group if isinstance(leaf, Quantity)]
+            named[name] = [leaf.source for leaf in leaves if leaf.source is not None]
+        for place, sources in named.items():
+            for source in sources:
                 if source not in self.sources:
                     known = did_you_mean(source, self.sources).rstrip(".")
                     valid = f"a source listed in this file: {known}"
-                    raise FieldError(f"families.{name}", found=source, valid=valid)
+                    raise FieldError(place, found=source, valid=valid)
         return self
 
 
@@ -174,6 +216,7 @@ class Instance(_Group):
     name: str
     family: str
     provider: Provider | None
+    hypervisor: HypervisorName | None
     host_id: str
     vcpus: int
     threads_per_core: int
@@ -184,6 +227,7 @@ class Instance(_Group):
     price_usd_per_hour: float | None
     region: str | None
     price_date: str | None
+    packets_limit_per_s: float | None = None
 
     @property
     def cores(self) -> int:
@@ -208,20 +252,28 @@ class Instance(_Group):
         low, value, high = (
             min(LONGEST_BURST_S * beyond, seconds * baseline) for seconds in CREDIT_S
         )
-        value = max(value, min(high, SHORTEST_BURST_S * beyond))
+        value = max(value, SHORTEST_BURST_S * beyond)
         return Quantity(
             value=value,
             unit="Gbit",
             kind="assumed",
             low=low,
-            high=high,
+            high=max(high, value),
             method=f"{CREDIT_S[1]:,.0f} s of the baseline, as c5 and m5 had in 2019, at least "
             "five minutes and at most an hour of the burst",
         )
 
     @property
     def packets_per_s(self) -> Quantity:
-        """Packets of both directions it is allowed: unknown, within what was seen elsewhere."""
+        """Packets of both directions it may move: if unknown, within what was seen elsewhere."""
+        if self.packets_limit_per_s is not None:
+            return Quantity(
+                value=self.packets_limit_per_s,
+                unit="1/s",
+                kind="published",
+                source="instance",
+                method="both directions together",
+            )
         low, high = (
             min(most, self.vcpus * each)
             for each, most in zip(PACKETS_PER_VCPU, MOST_PACKETS_PER_S, strict=True)
@@ -249,8 +301,10 @@ class OwnInstance(_Group):
     threads_per_core
         As the host has, where nothing is said.
     provider
-        Whose guest it is, which its network and the times of its kernel go by; its host's where
-        nothing is said.
+        Whose guest it is, which its network goes by; its host's where nothing is said.
+    hypervisor
+        By whose factors its kernel's times are taken: its provider's where nothing is said, none
+        where no provider is named either.
     """
 
     name: str = Field(min_length=1)
@@ -259,6 +313,7 @@ class OwnInstance(_Group):
     memory_gib: float = Field(gt=0)
     threads_per_core: int | None = Field(default=None, ge=1, le=2)
     provider: Provider | None = None
+    hypervisor: HypervisorName | None = None
     network: Allowance = "credits"
     baseline_gbit_per_s: float | None = Field(default=None, gt=0)
     burst_gbit_per_s: float | None = Field(default=None, gt=0)
@@ -278,6 +333,7 @@ class OwnInstance(_Group):
             name=self.name,
             family=self.name,
             provider=self.provider,
+            hypervisor=self.hypervisor or (self.provider and _HYPERVISORS[self.provider]),
             host_id=host_id,
             vcpus=self.vcpus,
             threads_per_core=self.threads_per_core or threads_per_core,
@@ -306,7 +362,7 @@ def families() -> dict[str, InstanceFamily]:
 @lru_cache(maxsize=1)
 def _all_instances() -> tuple[Instance, ...]:
     found: dict[str, Instance] = {}
-    for provider in ("aws", "google", "azure"):
+    for provider in ("aws", "google", "azure", "alibaba"):
         for instance in read_instances(INSTANCE_FOLDER / f"{provider}.csv", families()):
             if instance.name in found:
                 raise InputError(f"{provider}.csv: found {instance.name} twice; valid is once.")
@@ -342,6 +398,7 @@ def _instance(row: InstanceRow, of: dict[str, InstanceFamily], *, file: str | Pa
         name=row.name,
         family=row.family,
         provider=family.provider,
+        hypervisor=family.hypervisor or _HYPERVISORS[family.provider],
         host_id=family.host,
         vcpus=row.vcpus,
         threads_per_core=family.threads_per_core,
@@ -352,4 +409,5 @@ def _instance(row: InstanceRow, of: dict[str, InstanceFamily], *, file: str | Pa
         price_usd_per_hour=row.usd_per_hour,
         region=row.region,
         price_date=row.priced,
+        packets_limit_per_s=row.packets_per_s,
     )

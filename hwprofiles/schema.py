@@ -27,7 +27,7 @@ from .assumed import (
 )
 from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
-from .instances import Provider
+from .instances import HypervisorName, Provider
 from .learned import LearnedTogether
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
 from .quantity import Curve, Origin, Quantity, Source, ranges_of
@@ -91,7 +91,9 @@ class HostProfile(Group):
     """A host or cloud instance; see the modules' classes for what each leaf means.
 
     `processors` (instances) is which ones it may have, as its provider chooses, first the one of
-    this profile; empty where it is the only one.
+    this profile; empty where it is the only one. `hypervisor` is on whose guests the
+    times of its kernel hold; AWS's Nitro where nothing is said. `caveats` (instances) is what every
+    prediction says: how it was taken, what of its family is not modelled.
     `user_ipc` is instructions per cycle of engine user code whose data is in the first two cache
     levels; what it waits for beyond them is counted apart, by the caches and `dram`.
     `latency_curve` (captured hosts) is ns per dependent load by working set in bytes, on small
@@ -120,6 +122,8 @@ class HostProfile(Group):
     microarchitecture: str
     instance: str | None = None
     provider: Provider | None = None
+    hypervisor: HypervisorName | None = None
+    caveats: list[str] = Field(default_factory=list)
     processors: list[str] = Field(default_factory=list)
     reuse: ReusedHost | None = None
     notes: list[str] = Field(default_factory=list)

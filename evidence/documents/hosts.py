@@ -1,11 +1,20 @@
 """Writes docs/hosts.md from the catalogue."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from forecache.hwprofiles.catalogue import list_hosts
-from forecache.hwprofiles.instances import Instance, catalogue_families, list_instances
+from forecache.hwprofiles.instances import (
+    REFERENCE,
+    Hypervisor,
+    HypervisorName,
+    Instance,
+    InstanceFamily,
+    catalogue_families,
+    list_instances,
+)
 from forecache.hwprofiles.quantity import Curve, Origin, Quantity, Source
 from forecache.hwprofiles.schema import HostProfile
+from forecache.sim.words import any_of
 
 _HEAD = """\
 # Hosts and instances
@@ -74,10 +83,16 @@ leave empty were found by the reader as estimates only (v6 of Azure), so they st
   `Standard_`). Microsoft's articles, the repository that the tables were taken from as well, since
   there is no other. Prices: SkyPilot's catalogue, where the tables have Karpenter's.
 
-Not looked at: all other rows, r3 and m1, bandwidths with Tier_1, the profiles of hosts.
+Not looked at: all other rows, r3 and m1, what was added later, bandwidths with Tier_1, the
+profiles of hosts.
 """
 
-_PROVIDERS = {"aws": "Amazon EC2", "google": "Google Compute Engine", "azure": "Microsoft Azure"}
+_PROVIDERS = {
+    "aws": "Amazon EC2",
+    "google": "Google Compute Engine",
+    "azure": "Microsoft Azure",
+    "alibaba": "Alibaba Cloud",
+}
 
 _NETWORKS = {
     "credits": "Network: the baseline it has always, and the burst while there is credit.",
@@ -104,7 +119,9 @@ def _instances() -> Iterator[str]:
                 yield f"#### {family.title}\n"
                 yield (
                     f"Host [{family.host}](#{family.host}). A vCPU is {members[0].vcpu_is} "
-                    f"({family.vcpu_source}). {_NETWORKS[family.network]} {_priced(members)}"
+                    f"({family.vcpu_source}). {_processors(family)}It runs on "
+                    f"{known.hypervisors[members[0].hypervisor or REFERENCE].title}. "
+                    f"{_NETWORKS[family.network]} {_priced(members)}"
                     f"{f' {family.note}' if family.note else ''} "
                     f"Sources: {', '.join(family.sources)}.\n"
                 )
@@ -112,10 +129,46 @@ def _instances() -> Iterator[str]:
                     ("Instance", "vCPUs", "GiB", "Gbit/s", "burst", "USD/h"),
                     (_instance_cells(row) for row in members),
                 )
-    yield "Sources of instances:\n"
+    yield from _hypervisors(known.hypervisors)
+    yield "Sources of instances and hypervisors:\n"
     for key, source in known.sources.items():
         yield f"- **{key}**: {_described(source)}"
     yield ""
+
+
+def _processors(family: InstanceFamily) -> str:
+    """That a provider promises no processor."""
+    if not family.processors:
+        return ""
+    return f"It may have {any_of(family.processors)}; {family.processors[0]} is simulated. "
+
+
+def _hypervisors(found: Mapping[HypervisorName, Hypervisor]) -> Iterator[str]:
+    yield "### Hypervisors\n"
+    yield (
+        "What the kernel takes on each, over what it takes on AWS's Nitro: a host's times are "
+        "multiplied by this where they were not measured on an instance itself. `calls`: system "
+        "calls, messages, polls; `waking`: sending to a sleeping thread, and falling asleep; "
+        "`wake_latency`: until the sleeper runs. Tickless scales are of a host's own "
+        "(`assumed.yaml`) where nothing is said. All of it is assumed.\n"
+    )
+    yield from _table(
+        ("Name", "What it is", "Number", "Times", "Range", "Source", "Why"),
+        (
+            (
+                f"`{name}`",
+                hypervisor.title,
+                f"`{number}`",
+                _number(leaf.value),
+                f"{_number(leaf.low)} to {_number(leaf.high)}",
+                leaf.source or "",
+                leaf.method,
+            )
+            for name, hypervisor in found.items()
+            for number, leaf in hypervisor
+            if isinstance(leaf, Quantity) and name != REFERENCE
+        ),
+    )
 
 
 def _instance_cells(row: Instance) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ def profile(
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=complete_entries)
 @click.option(
     "--provider",
-    type=click.Choice(["aws", "google", "azure"]),
+    type=click.Choice(["aws", "google", "azure", "alibaba"]),
     help="List the instances of this provider.",
 )
 @click.option("--family", metavar="FAMILY", help="List the instances of this family, such as c7g.")

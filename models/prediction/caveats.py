@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from forecache.hwprofiles.instances import catalogue_families
 from forecache.hwprofiles.network import bandwidth_of
 from forecache.sim.effort import duration_words
 from forecache.sim.words import any_of
@@ -96,7 +95,7 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
 
 
 def _of_the_instance(scenario: Scenario, system: System) -> list[str]:
-    """What an instance may not have: the processor, a burst, or the times of the host's kernel."""
+    """What an instance may not have: the processor, a burst; and by whose numbers it is taken."""
     host, found = system.host, []
     network = bandwidth_of(host.speed())
     if scenario.bandwidth == "burst" and network.burst_gbit_per_s <= network.baseline_gbit_per_s:
@@ -106,12 +105,11 @@ def _of_the_instance(scenario: Scenario, system: System) -> list[str]:
             f"{host.instance} may run on {any_of(host.processors)}, as its provider chooses: "
             f"{host.processors[0]} is simulated"
         )
-    if host.provider not in (None, "aws") and host.kernel.tcp_send_ns.kind == "assumed":
-        times = catalogue_families().kernel_elsewhere.calls
+    found += [caveat.rstrip(".") for caveat in host.caveats]
+    if host.reuse is not None:
         found.append(
-            f"what the kernel takes was never measured on guests like {host.instance}: its calls "
-            f"are taken to be {times.best:g} times ({times.low:g} to {times.high:g}) as long as on "
-            "AWS's, and waking more; `forecache profile` measures them there"
+            f"not all of {host.base_id} was published: what its profile lacks is taken "
+            f"from {host.reuse.origin}, in wider ranges ({host.reuse.reason})"
         )
     if host.captured is not None and host.peer_curve is None and host.speed().cores > 1:
         found.append(

@@ -15,6 +15,7 @@ from forecache.hwprofiles.instances import (
     families,
     read_instances,
 )
+from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.rows import read_rows
 from forecache.sim.errors import InputError
 
@@ -35,16 +36,19 @@ def test_every_family_has_instances_and_its_host_exists() -> None:
         assert family.host in HOSTS, name
 
 
-def test_the_families_of_three_clouds_are_there() -> None:
+def test_the_families_of_four_clouds_are_there() -> None:
     aws = {f"{kind}{gen}" for kind in "cmr" for gen in ("6g", "7g", "8g", "6i", "7i", "8i")}
     aws |= {f"{kind}{gen}" for kind in "cmr" for gen in ("5", "6a", "7a", "8a")}
-    google = {"c3", "c4", "c4a", "c4d", "n2", "n4", "t2a"}
-    azure = {"Dv5", "Dsv5", "Dsv6", "Ev5", "Esv5", "Esv6", "Dpsv5", "Dpsv6", "Dasv5", "Dasv6"}
-    assert set(families()) == aws | {"i4i", "r3", "m1"} | google | azure
+    aws |= {"i3", "i4i", "t3", "t4g", "r3", "m1"}
+    google = {"c3", "c4", "c4a", "c4d", "n1", "n2", "n4", "t2a"}
+    azure = {"Dv2", "Dv3", "Dsv3", "Dv4", "Dsv4"}
+    azure |= {"Dv5", "Dsv5", "Dsv6", "Ev5", "Esv5", "Esv6", "Dpsv5", "Dpsv6", "Dasv5", "Dasv6"}
+    assert set(families()) == aws | google | azure | {"g7", "g8y"}
     rows = Counter(row.provider for row in INSTANCES.values())
-    assert rows["aws"] >= 295
-    assert rows["google"] >= 162
-    assert rows["azure"] >= 85
+    assert rows["aws"] >= 315
+    assert rows["google"] >= 180
+    assert rows["azure"] >= 118
+    assert rows["alibaba"] >= 17
 
 
 @pytest.mark.parametrize("family", sorted(BY_FAMILY))
@@ -70,9 +74,11 @@ def test_a_price_is_so_much_a_vcpu_and_so_much_a_gib(family: str) -> None:
         if row.provider == "google" and family != "t2a":
             expected = _by_vcpu_and_gib(rows, row)
         else:
-            largest = max(rows, key=lambda other: other.vcpus)
+            largest = max(rows, key=lambda other: other.memory_gib)
             assert largest.price_usd_per_hour is not None
-            expected = largest.price_usd_per_hour * row.vcpus / largest.vcpus
+            size = "memory_gib" if family in ("t3", "t4g") else "vcpus"
+            share = getattr(row, size) / getattr(largest, size)
+            expected = share * largest.price_usd_per_hour
         assert row.price_usd_per_hour == pytest.approx(expected, rel=2.5e-3), (row.name, ratios)
 
 
@@ -102,6 +108,13 @@ def _by_vcpu_and_gib(rows: list[Instance], row: Instance) -> float:
         ("c5.9xlarge", 36, 72, 12, 12, 1.53, 2),
         ("r5.large", 2, 16, 0.75, 10, 0.126, 2),
         ("i4i.2xlarge", 8, 64, 4.687, 12, 0.686, 2),
+        ("i3.4xlarge", 16, 122, 5, 10, 1.248, 2),
+        ("t3.large", 2, 8, 0.512, 5, 0.0832, 2),
+        ("t4g.small", 2, 2, 0.128, 5, 0.0168, 1),
+        ("n1-highmem-8", 8, 52, 16, 16, 0.473212, 2),
+        ("Standard_D4_v2", 8, 28, 6, 6, 0.585, 1),
+        ("Standard_D8s_v3", 8, 32, 2, 2, 0.384, 2),
+        ("Standard_D8_v4", 8, 32, 12.5, 12.5, 0.384, 2),
         ("c4d-standard-8", 8, 31, 20, 20, 0.377981788, 2),
         ("c4a-highmem-72", 72, 576, 50, 50, 4.24368, 1),
         ("n2-highmem-128", 128, 864, 32, 32, 7.706976, 2),
@@ -172,6 +185,16 @@ def test_a_limit_is_what_a_load_gets_at_most_and_no_burst() -> None:
     assert host.uncertain()["network_gbit_per_s"] == (SHARE_OF_LIMIT * 12.5, 12.5, 12.5)
     assert speed.network_mtu_bytes == 1500
     assert speed.network_flow_gbit_per_s == float("inf")
+
+
+def test_packets_that_a_provider_publishes_are_the_limit() -> None:
+    row = INSTANCES["ecs.g7.2xlarge"]
+    assert (row.steady_gbit_per_s, row.burst_gbit_per_s, row.packets_per_s.value) == (5, 15, 1.6e6)
+    host = load_host("ecs.g7.2xlarge")
+    assert host.speed().network_packets_per_s == 1.6e6
+    assert "network_packets_per_s" not in host.uncertain()
+    assert host.speed().network_mtu_bytes == 1500
+    assert INSTANCES["m6i.2xlarge"].packets_per_s.value is None
 
 
 def test_more_cores_than_a_socket_has_are_said_to_be() -> None:
@@ -271,6 +294,7 @@ def test_an_instance_of_ones_own_is_a_host(own: Callable[[str], HostProfile]) ->
         ("burst_gbit_per_s: 10", "burst_gbit_per_s: 1", "a burst not below the baseline (2)"),
         ("memory_gib: 32\n", "", "'memory_gib' is missing"),
         ("usd_per_hour", "usd_an_hour", "unknown field 'usd_an_hour'"),
+        ("vcpus: 8", "vcpus: 8\nhypervisor: zen", "'hypervisor': found 'zen'; valid is 'nitro'"),
     ],
 )
 def test_a_wrong_instance_of_ones_own_says_what_is_wrong(
@@ -285,6 +309,10 @@ def test_every_source_of_the_families_is_used_and_has_an_address() -> None:
     known = catalogue_families()
     used = {source for family in known.families.values() for source in family.sources}
     used |= {family.vcpu_source for family in known.families.values()}
+    leaves = [*known.networks.values(), *known.hypervisors.values()]
+    used |= {leaf.source for group in leaves for _, leaf in group if isinstance(leaf, Quantity)}
+    text = str([leaf for group in leaves for _, leaf in group])
+    used = {*(used - {None}), *(key for key in known.sources if f"({key})" in text)}
     assert set(known.sources) == used
     for key, source in known.sources.items():
         assert source.url is not None, key

@@ -152,6 +152,7 @@ def test_the_table_has_the_instances_vcpus_and_networks() -> None:
     instances = {f"cache.{row.name}": row for row in list_instances()}
     both = {name: row for name, row in load_prices(TABLE).nodes.types.items() if name in instances}
     assert len(both) >= 21
+    assert both.pop("cache.t4g.micro").vcpus == both.pop("cache.t3.micro").vcpus == 0.2, "baseline"
     for name, row in both.items():
         assert row.vcpus == instances[name].vcpus
         assert row.baseline_gbit_per_s == instances[name].baseline_gbit_per_s
