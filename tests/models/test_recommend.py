@@ -74,7 +74,10 @@ def made_up(
     candidates = []
     for threads, throughput in curve.items():
         [case] = expand({**BASE, **fields, "io_threads": threads}, file="test", schema=Scenario)
-        values = {"throughput_rps": throughput, "p99_ms": (p99_ms or {}).get(threads, 1.0)}
+        tail_ms = (p99_ms or {}).get(threads, 1.0)
+        values = {"throughput_rps": throughput, "p99_ms": tail_ms, "p50_ms": tail_ms}
+        # A turn of the clients is too brief to count in a tail.
+        values["mean_ms"] = 1e-3 * tail_ms
         values[SERVER_CPU] = 1.0
         draws = (drawn or {}).get(threads, [throughput, throughput])
         prediction = Prediction(
@@ -239,7 +242,10 @@ P99S = st.lists(st.floats(0.01, 100.0), min_size=1, max_size=8)
 def probable(draws_ms: list[float], **slo: float) -> float:
     [case] = expand({**BASE, "slo": slo}, file="test", schema=Scenario)
     values = {"throughput_rps": 1e5, SERVER_CPU: 1.0}
-    runs = [Metrics({**values, "p50_ms": d / 2, "p99_ms": d}, result_of(1e5)) for d in draws_ms]
+    runs = [
+        Metrics({**values, "mean_ms": d / 2, "p50_ms": d / 2, "p99_ms": d}, result_of(1e5))
+        for d in draws_ms
+    ]
     found = probability(Prediction(case, SYSTEM, runs[:1], runs), capacity_rps=2e5)
     assert found is not None
     return found
@@ -258,6 +264,18 @@ def test_a_looser_objective_is_no_less_probable(
 def test_a_draw_at_the_objective_is_an_even_bet() -> None:
     assert probable([1.0], p99_ms=1.0) == pytest.approx(0.5)
     assert probable([1e-3, 1e3], p99_ms=1.0) == pytest.approx(0.5)
+
+
+def test_a_turn_more_makes_an_objective_less_probable() -> None:
+    """The bound lies where a tail of 1 ms would be with half of the turn that its mean says."""
+    [case] = expand({**BASE, "slo": {"p99_ms": 1.25}}, file="test", schema=Scenario)
+    found = []
+    for mean_ms in (1e-3, 0.5):
+        values = {"throughput_rps": 1e5, SERVER_CPU: 1.0, "p50_ms": 0.5, "p99_ms": 1.0}
+        run = Metrics({**values, "mean_ms": mean_ms}, result_of(1e5))
+        prediction = Prediction(case, SYSTEM, nominal=[run], drawn=[run])
+        found.append(probability(prediction, capacity_rps=1e5))
+    assert 0.8 < found[1] < 0.9 < found[0]
 
 
 def test_what_a_million_requests_cost() -> None:
