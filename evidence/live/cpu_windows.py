@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import time
@@ -30,12 +31,14 @@ _ENDLESS = 10**9
 class Window:
     """CPU time of the main thread, us a request; requests a second; the cores' time others took.
 
-    Others are other programs and, where the hypervisor says so, other machines.
+    Others are other programs and, where the hypervisor says so, other machines. `kernel` is the
+    share of the CPU time that is the kernel's, by where ticks found the thread.
     """
 
     cpu_us: float
     rps: float
     others: float
+    kernel: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Tool:
     environment: Mapping[str, str] = field(default_factory=dict)
     besides: tuple[int, ...] = ()
     """Further processes of the measurement: what they take is not others'."""
+    window_s: float = WINDOW_S
 
     def command_line(self, words: Sequence[str], *options: object, requests: int) -> list[str]:
         """What repeats a command of these words so many times."""
@@ -78,7 +82,11 @@ class Tool:
         with self.running(words, *options) as tool_pid:
             time.sleep(settle_s)
             ours = (tool_pid, *self.besides)
-            return [calmest(lambda: _tried(self.process.pid, ours, control)) for _ in range(number)]
+
+            def attempt() -> Window:
+                return _tried(self.process.pid, ours, control, self.window_s)
+
+            return [calmest(attempt) for _ in range(number)]
 
     @contextmanager
     def running(self, words: Sequence[str], *options: object) -> Iterator[int]:
@@ -124,10 +132,10 @@ def calmest(attempt: Callable[[], Window]) -> Window:
     return min(tries, key=lambda window: window.others)
 
 
-def _tried(pid: int, besides: Sequence[int], control: RespClient) -> Window:
+def _tried(pid: int, besides: Sequence[int], control: RespClient, window_s: float) -> Window:
     cores = os.sched_getaffinity(0)
 
-    def look() -> tuple[float, int, int, int, int, int]:
+    def look() -> tuple[float, int, int, int, int, int, int, int]:
         info = dict(
             line.split(":", 1) for line in control.info("stats").splitlines() if ":" in line
         )
@@ -139,12 +147,21 @@ def _tried(pid: int, besides: Sequence[int], control: RespClient) -> Window:
             sum(map(process_cpu_ns, (pid, *besides))) + time.process_time_ns(),
             total - idle,
             total,
+            *_user_and_kernel_ticks(pid),
         )
 
     before = look()
-    time.sleep(WINDOW_S)
-    seconds, requests, cpu_ns, ours_ns, busy_ns, total_ns = (
+    time.sleep(window_s)
+    seconds, requests, cpu_ns, ours_ns, busy_ns, total_ns, user, kernel = (
         b - a for a, b in zip(before, look(), strict=True)
     )
     others = max(0.0, busy_ns - ours_ns) / total_ns
-    return Window(cpu_ns / requests / 1e3, requests / seconds, others)
+    return Window(
+        cpu_ns / requests / 1e3, requests / seconds, others, kernel / max(1, user + kernel)
+    )
+
+
+def _user_and_kernel_ticks(pid: int) -> tuple[int, int]:
+    """CPU time of the main thread, in hundredths of a second (proc(5), utime and stime)."""
+    fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]), int(fields[12])
