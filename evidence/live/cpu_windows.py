@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import time
@@ -31,14 +30,12 @@ _ENDLESS = 10**9
 class Window:
     """CPU time of the main thread, us a request; requests a second; the cores' time others took.
 
-    Others are other programs and, where the hypervisor says so, other machines. `kernel` is the
-    share of the CPU time that is the kernel's, by where ticks found the thread.
+    Others are other programs and, where the hypervisor says so, other machines.
     """
 
     cpu_us: float
     rps: float
     others: float
-    kernel: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ def calmest(attempt: Callable[[], Window]) -> Window:
 def _tried(pid: int, besides: Sequence[int], control: RespClient, window_s: float) -> Window:
     cores = os.sched_getaffinity(0)
 
-    def look() -> tuple[float, int, int, int, int, int, int, int]:
+    def look() -> tuple[float, int, int, int, int, int]:
         info = dict(
             line.split(":", 1) for line in control.info("stats").splitlines() if ":" in line
         )
@@ -147,21 +144,12 @@ def _tried(pid: int, besides: Sequence[int], control: RespClient, window_s: floa
             sum(map(process_cpu_ns, (pid, *besides))) + time.process_time_ns(),
             total - idle,
             total,
-            *_user_and_kernel_ticks(pid),
         )
 
     before = look()
     time.sleep(window_s)
-    seconds, requests, cpu_ns, ours_ns, busy_ns, total_ns, user, kernel = (
+    seconds, requests, cpu_ns, ours_ns, busy_ns, total_ns = (
         b - a for a, b in zip(before, look(), strict=True)
     )
     others = max(0.0, busy_ns - ours_ns) / total_ns
-    return Window(
-        cpu_ns / requests / 1e3, requests / seconds, others, kernel / max(1, user + kernel)
-    )
-
-
-def _user_and_kernel_ticks(pid: int) -> tuple[int, int]:
-    """CPU time of the main thread, in hundredths of a second (proc(5), utime and stime)."""
-    fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]), int(fields[12])
+    return Window(cpu_ns / requests / 1e3, requests / seconds, others)

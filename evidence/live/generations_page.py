@@ -77,10 +77,7 @@ def pages() -> Files:
             chosen = [row for row in data["points"] if (row["host"], row["profile"]) == on]
             lines += [f"### {label.capitalize()}", "", *_errors(chosen, host["id"]), ""]
             lines += [*_ratios(chosen), ""]
-    lines += [*_steps(data["points"]), ""]
-    if steps.ARTEFACT.exists():
-        lines += [*steps.section(), ""]
-    lines += [*_instructions(), ""]
+    lines += [*_steps(data["points"]), "", *steps.section(), "", *_instructions(), ""]
     lines += [
         "```sh",
         "SEED=5 make evidence STUDY=generations      # another round, on this host",

@@ -53,11 +53,14 @@ DATA_SETS = 10
 ORDER = (0, 1, 1, 0) * 3
 """Which of the two is driven in each window."""
 WINDOW_S = 0.2
+SHORT = 5
+"""Commands in a pipeline up to which most of a request is the kernel's."""
 PROFILES = ("shipped", "anchored", "observed")
 
 _KERNEL = ("kernel_scale", "wake_scale")
-PARTS = ("instructions", "waits", "kernel", "rules")
-"""Of a predicted step: numbers of the work by what they price, and rules of the version."""
+PARTS = ("instructions", "waits", "kernel", "host", "rules")
+"""Of a predicted step: numbers of the work by what they price; what was found of this kind of host
+with an engine that was observed on one; and rules of the version."""
 
 Row = dict[str, Any]
 Systems = Callable[[list[str]], list[System]]
@@ -123,7 +126,6 @@ def _of_data_set(
                 "engines": [engine.id for engine in engines],
                 "point": point.model_dump(include=set(_ASKED)),
                 "cpu_us": [[round(window.cpu_us, 4) for window in own] for own in seen],
-                "kernel": [[round(window.kernel, 3) for window in own] for own in seen],
             }
 
 
@@ -167,34 +169,30 @@ def predict(asked: Asked) -> Files:
 
 
 def _systems(host: HostProfile) -> dict[str, Systems]:
-    """By profile, what two engines are predicted with."""
+    """What two engines are predicted with, by profile: all if such a host had a round."""
     generator, known = load_generator(TOOL), generations.FOLDER / host.id
 
     @cache
-    def bundle(id_: str) -> Bundle:
-        return Bundle.load(known / id_ / generations.CALIBRATION)
-
-    @cache
     def anchored(id_: str) -> HostProfile:
-        return anchored_by(bundle(id_))
+        return anchored_by(Bundle.load(known / id_ / generations.CALIBRATION))
 
     @cache
     def observed(id_: str) -> System:
-        engine, _ = calibrate(bundle(id_), known=known_of(bundle(id_)))
-        return System(rounds.host_of(known / id_, bundle(id_)), engine, generator)
+        bundle = Bundle.load(known / id_ / generations.CALIBRATION)
+        engine, _ = calibrate(bundle, known=known_of(bundle))
+        return System(rounds.host_of(known / id_, bundle), engine, generator)
 
-    def by_shipped(pair: list[str]) -> list[System]:
-        return [System(host, rounds.shipped(id_), generator) for id_ in pair]
+    def shipped_on(on: HostProfile, pair: list[str]) -> list[System]:
+        return [System(on, rounds.shipped(id_), generator) for id_ in pair]
 
-    def by_anchored(pair: list[str]) -> list[System]:
-        other = next(id_ for id_ in generations.GENERATIONS if id_ not in pair)
-        return [System(anchored(other), rounds.shipped(id_), generator) for id_ in pair]
+    def third(pair: list[str]) -> str:
+        return next(id_ for id_ in generations.GENERATIONS if id_ not in pair)
 
-    def by_observed(pair: list[str]) -> list[System]:
-        return [observed(id_) for id_ in pair]
-
-    found: dict[str, Systems] = {"shipped": by_shipped}
-    return found | {"anchored": by_anchored, "observed": by_observed} if known.is_dir() else found
+    found: dict[str, Systems] = {"shipped": lambda pair: shipped_on(host, pair)}
+    if known.is_dir():
+        found["anchored"] = lambda pair: shipped_on(anchored(third(pair)), pair)
+        found["observed"] = lambda pair: [observed(id_) for id_ in pair]
+    return found
 
 
 def _conditions(row: Row) -> Conditions:
@@ -231,7 +229,7 @@ def _add_parts(rows: Sequence[Row], host: HostProfile) -> None:
         for engine in (first, *(_with_part(first, second, part) for part in PARTS[:-1])):
             system = System(host, engine, generator)
             cases.append(rounds.case_of(_conditions(row), system, tool=TOOL))
-    found = [p.mean(SERVER_CPU) for p in predict_cases(cases, draws=0, replications=1)]
+    found = [p.mean(SERVER_CPU) for p in predict_cases(cases, draws=0)]
     for row, (own, *others) in zip(rows, np.reshape(found, (len(rows), -1)), strict=True):
         steps = [float(np.log(each / own)) for each in others]
         rest = float(np.log(row["shipped"]["ratio"])) - sum(steps)
@@ -240,6 +238,8 @@ def _add_parts(rows: Sequence[Row], host: HostProfile) -> None:
 
 def _with_part(first: EngineProfile, second: EngineProfile, part: str) -> EngineProfile:
     """The first engine with such numbers of the second."""
+    if part == "host":
+        return first.model_copy(update={"observed": second.observed})
 
     def part_of(name: str) -> str:
         return "kernel" if name in _KERNEL else "instructions" if "instr" in name else "waits"
@@ -265,12 +265,13 @@ def _round() -> dict[tuple[str, str, str], float]:
     }
 
 
+_VERSION = [PARTS.index(part) for part in ("instructions", "waits", "rules")]
 _KINDS: dict[str, Callable[[Row], bool]] = {
     "all": lambda _: True,
     "GET": lambda point: point["command"] == "get",
     "SET": lambda point: point["command"] == "set",
-    "pipeline 1 and 2": lambda point: point["pipeline"] <= 2,
-    "longer": lambda point: point["pipeline"] > 2,
+    f"pipeline up to {SHORT}": lambda point: point["pipeline"] <= SHORT,
+    "longer": lambda point: point["pipeline"] > SHORT,
     "values from 500 B": lambda point: point["value_bytes"] >= 500,
 }
 
@@ -291,29 +292,35 @@ def section() -> list[str]:
         " the widths of intervals (`UNSHARED`) come from rounds above, whose points these are.",
     ]
     for host in json.loads(ARTEFACT.read_text(encoding="utf-8")):
-        text += ["", f"### {host['title']}, {host['date']}, seed {host['seed']}", ""]
         rows = [row for row in host["points"] if "shipped" in row]
         same = [abs(row["step"]) for row in host["points"] if "shipped" not in row]
+        left = np.median(np.abs(_parts(rows)[:, _VERSION].sum(axis=1) - _measured(rows)))
         text += [
+            "",
+            f"### {host['title']}, {host['date']}, seed {host['seed']}",
+            "",
             f"{CONTROL[0]} beside itself: {np.median(same):.1%} in the median, {max(same):.1%} at"
-            f" most. Standard error of a step: {np.median([r['error'] for r in rows]):.1%} in the"
-            " median.",
+            " most: two starts of one server differ too. Standard error of a step:"
+            f" {np.median([row['error'] for row in rows]):.1%} in the median. By *needed* half of"
+            " the interval would be multiplied for 95% of the measured steps to lie in it. *Other"
+            " sign* counts predicted ratios, called or not.",
             "",
             *_scores(rows),
             "",
-            "*Not needed* or missing of the interval: *needed* is by what its half would be"
-            " multiplied for 95% of the measured steps to lie in it.",
+            *_one_after_another(rows),
             "",
-            "Median steps by kind of point, measured and as shipped engines are predicted:",
+            "Median steps by kind of point, measured and predicted with shipped engines:",
             "",
             *_by_kind(rows),
             "",
-            "Where they are, in shares of the first's CPU time: the kernel's share measured by"
-            " ticks; of the prediction what one part of the second's numbers makes of the first"
-            " engine (`instructions`; `kernel_scale` and `wake_scale`; what waits for memory), and"
-            " the rest by rules of the version. *Off by* is the median of predicted less measured,"
-            " *beside it* the median distance from that. *One after another* is how far the steps"
-            " of the round are from these, in the median.",
+            f"Where they are: means at pipelines up to {SHORT} and their standard errors. A part is"
+            " what one kind of the second's numbers changes of the first engine: `instructions`,"
+            " what waits for memory, `kernel_scale` and `wake_scale`, what was found of such a host"
+            " when the engine was observed on one (`observed.speed`); rules of the version are what"
+            " is left. A *slope* of 1 says that measured steps have the part, 0 that they don't"
+            " (least squares, steps taken as independent); below is the median error of the whole"
+            " prediction, and of one without the part. Without `kernel` and `host`"
+            f" {left:.1%} would be left at all points.",
             "",
             *_by_part(rows),
         ]
@@ -325,23 +332,20 @@ def _scores(rows: Sequence[Row]) -> list[str]:
     clear = [row for row in rows if is_clear(row["step"], row["error"])]
     small = [row for row in rows if abs(np.expm1(row["step"])) <= LEAST_STEP]
     for label in (label for label in PROFILES if label in rows[0]):
-        errors = np.array([_log(row, label) - row["step"] for row in rows])
+        errors = np.abs([_log(row, label) - row["step"] for row in rows])
         halves = np.array([np.log(row[label]["high"] / row[label]["ratio"]) for row in rows])
         signs = [sign_of(row, label) for row in clear]
         called = sum(row[label]["verdict"] != NO_CLEAR_DIFFERENCE for row in small)
-        body.append(
-            [
-                *(label, f"{np.median(np.abs(np.expm1(errors))):.1%}"),
-                f"{np.mean(np.abs(np.expm1(errors)) <= LEAST_STEP):.0%}",
-                *(f"{np.mean(np.abs(errors) <= halves):.0%}", f"±{np.median(halves):.0%}"),
-                f"{np.quantile(np.abs(errors) / halves, 0.95):.2f}",
-                *(signs.count("right"), signs.count("wrong"), signs.count(NO_CLEAR_DIFFERENCE)),
-                f"{called} of {len(small)}",
-            ]
-        )
-    header = ["profiles", ">median error of the ratio", ">within 5%", ">inside 95% interval"]
-    header += [">half of it", ">needed", f">{len(clear)} clear steps: right", ">wrong"]
-    return table([*header, f">{NO_CLEAR_DIFFERENCE}", ">steps within 5% called"], body)
+        opposite = sum(_log(row, label) * row["step"] < 0.0 for row in clear)
+        cells = [f"{np.median(errors):.1%}", f"{np.mean(errors <= np.log1p(LEAST_STEP)):.0%}"]
+        cells += [f"{np.mean(errors <= halves):.0%}", f"±{np.median(halves):.0%}"]
+        cells += [f"{np.quantile(errors / halves, 0.95):.2f}"]
+        counts = [signs.count(word) for word in ("right", "wrong", NO_CLEAR_DIFFERENCE)]
+        body.append([label, *cells, *counts, opposite, f"{called} of {len(small)}"])
+    header = ["profiles", ">median error", ">within 5%", ">inside 95% interval", ">half of it"]
+    header += [">needed", f">{len(clear)} clear steps: called right", ">wrong"]
+    header += [f">{NO_CLEAR_DIFFERENCE}", ">other sign", ">steps within 5% called"]
+    return table(header, body)
 
 
 def sign_of(row: Row, label: str) -> str:
@@ -350,6 +354,21 @@ def sign_of(row: Row, label: str) -> str:
     if verdict == NO_CLEAR_DIFFERENCE:
         return str(verdict)
     return "right" if (verdict == "higher") == (row["step"] > 0.0) else "wrong"
+
+
+def _one_after_another(rows: Sequence[Row]) -> list[str]:
+    """How much of the error of steps is in how the round measured them."""
+    if any(row["round_step"] is None for row in rows):
+        return []
+    round_ = np.array([row["round_step"] for row in rows])
+    shipped = np.array([_log(row, "shipped") for row in rows])
+    errors = round_ - _measured(rows), shipped - _measured(rows), shipped - round_
+    apart, once, in_turn = (f"{np.sqrt(np.mean(np.square(each))):.1%}" for each in errors)
+    return [
+        "The round, which measured engines one after another, has the same steps differ by"
+        f" {apart} from these, as a root mean square. Shipped engines miss these by {once} and"
+        f" those of the round by {in_turn}."
+    ]
 
 
 def _log(row: Row, label: str) -> float:
@@ -366,33 +385,44 @@ def _of_pairs(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
 def _by_kind(rows: Sequence[Row]) -> list[str]:
     body = []
     for name, own in _of_pairs(rows):
-        cells = []
-        for holds in _KINDS.values():
-            kind = [row for row in own if holds(row["point"])]
-            both = [[row["step"], _log(row, "shipped")] for row in kind]
-            cells.append(", ".join(f"{x:+.1%}" for x in np.expm1(np.median(both, axis=0))))
+        kinds = [[row for row in own if holds(row["point"])] for holds in _KINDS.values()]
+        both = [[(row["step"], _log(row, "shipped")) for row in kind] for kind in kinds]
+        cells = [", ".join(f"{x:+.1%}" for x in np.expm1(np.median(x, axis=0))) for x in both]
         body.append([name, *cells])
     return table(["step", *(f">{kind}" for kind in _KINDS)], body)
 
 
 def _by_part(rows: Sequence[Row]) -> list[str]:
+    """Means of steps with short pipelines; slopes and errors of all and of these."""
+    short = [row for row in rows if row["point"]["pipeline"] <= SHORT]
     body = []
-    for name, own in _of_pairs(rows):
-        measured = np.median([_user_and_kernel(row) for row in own], axis=0)
-        parts = np.median([[row["parts"][part] for part in PARTS] for row in own], axis=0)
-        errors = np.array([_log(row, "shipped") - row["step"] for row in own])
-        off = float(np.median(errors))
-        apart = [abs(row["round_step"] - row["step"]) for row in own if row["round_step"]]
-        cells = [f"{x:+.1%}" for x in (*measured, *parts, off)]
-        drift = f"{np.median(apart):.1%}" if apart else ""
-        body.append([name, *cells, f"{np.median(np.abs(errors - off)):.1%}", drift])
-    header = ["step", ">user, measured", ">kernel, measured", *(f">{part}" for part in PARTS)]
-    return table([*header, ">off by", ">beside it", ">one after another"], body)
+    for name, own in _of_pairs(short):
+        each = np.column_stack([_measured(own), _parts(own).sum(axis=1), _parts(own)])
+        errors = each.std(axis=0, ddof=1) / np.sqrt(len(own))
+        cells = [f"{x:+.1%} ± {e:.1%}" for x, e in zip(each.mean(axis=0), errors, strict=True)]
+        body.append([name, *cells])
+    kinds = {"these points": short, "all points": rows}
+    for kind, some in kinds.items():
+        slopes = zip(*slopes_of(_measured(some), _parts(some)), strict=True)
+        body.append([f"slope, {kind}", "", "", *(f"{x:.2f} ± {e:.2f}" for x, e in slopes)])
+    for kind, some in kinds.items():
+        whole, parts = _parts(some).sum(axis=1) - _measured(some), _parts(some)
+        left = [np.median(np.abs(x)) for x in (whole, *(whole[:, None] - parts).T)]
+        body.append([f"error without it, {kind}", "", *(f"{x:.1%}" for x in left)])
+    return table(["step", ">measured", ">predicted", *(f">{part}" for part in PARTS)], body)
 
 
-def _user_and_kernel(row: Row) -> tuple[float, float]:
-    """What the second takes more of either, in shares of the first's CPU time."""
-    cpu_us, kernel = np.array(row["cpu_us"]), np.array(row["kernel"])
-    whole, of_kernel = cpu_us.mean(axis=1), (cpu_us * kernel).mean(axis=1)
-    more = (of_kernel[1] - of_kernel[0]) / whole[0]
-    return float((whole[1] - whole[0]) / whole[0] - more), float(more)
+def _measured(rows: Sequence[Row]) -> np.ndarray:
+    return np.array([row["step"] for row in rows])
+
+
+def _parts(rows: Sequence[Row]) -> np.ndarray:
+    """(rows, parts) of the predicted steps."""
+    return np.array([[row["parts"][part] for part in PARTS] for row in rows])
+
+
+def slopes_of(measured: np.ndarray, parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How much of each part is in the measured steps, by least squares, and standard errors."""
+    slopes, *_ = np.linalg.lstsq(parts, measured, rcond=None)
+    variance = np.sum((measured - parts @ slopes) ** 2) / (len(measured) - parts.shape[1])
+    return slopes, np.sqrt(variance * np.diag(np.linalg.inv(parts.T @ parts)))

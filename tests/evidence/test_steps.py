@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from evidence.live.generations import random_points
 from evidence.live.rounds import shipped
-from evidence.live.steps import ORDER, PARTS, _with_part, is_clear, points_of, sign_of, step_of
+from evidence.live.steps import (
+    ORDER,
+    PARTS,
+    _with_part,
+    is_clear,
+    points_of,
+    sign_of,
+    slopes_of,
+    step_of,
+)
 
 
 def windows(first_us: float, step: float, drift: float) -> tuple[list[float], list[float]]:
@@ -65,8 +74,18 @@ def test_parts_of_the_work_together_are_the_second_engine_s_work() -> None:
     engine = first
     for part in PARTS[:-1]:
         changed = _with_part(engine, second, part)
-        assert changed.work != engine.work
+        assert changed != engine
         engine = changed
     assert {k: v.value for k, v in engine.work.items()} == {
         k: v.value for k, v in second.work.items()
     }
+    assert engine.observed == second.observed
+
+
+def test_slopes_say_which_parts_measured_steps_have() -> None:
+    random = np.random.default_rng(1)
+    parts = random.normal(size=(400, 3))
+    measured = parts @ [1.0, 0.0, 0.5] + random.normal(scale=0.5, size=400)
+    slopes, errors = slopes_of(measured, parts)
+    assert errors == pytest.approx(0.5 / np.sqrt(400), rel=0.2)
+    assert np.abs(slopes - [1.0, 0.0, 0.5]).max() < 3.0 * errors.max()
