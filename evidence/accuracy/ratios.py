@@ -39,7 +39,7 @@ from forecache.sim.words import NO_CLEAR_DIFFERENCE
 from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..live import generations
-from ..live.generations_page import LEAST_STEP
+from ..live.generations import LEAST_STEP
 from ..live.rounds import repeat
 from ..markdown import table
 from .observed import ACCURACY, predicted_datasets

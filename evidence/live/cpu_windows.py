@@ -55,6 +55,7 @@ class Tool:
     environment: Mapping[str, str] = field(default_factory=dict)
     besides: tuple[int, ...] = ()
     """Further processes of the measurement: what they take is not others'."""
+    window_s: float = WINDOW_S
 
     def command_line(self, words: Sequence[str], *options: object, requests: int) -> list[str]:
         """What repeats a command of these words so many times."""
@@ -85,7 +86,11 @@ class Tool:
         with self.running(words, *options) as tool_pid:
             time.sleep(settle_s)
             ours = (tool_pid, *self.besides)
-            return [calmest(lambda: _tried(self.process.pid, ours, control)) for _ in range(number)]
+
+            def attempt() -> Window:
+                return _tried(self.process.pid, ours, control, self.window_s)
+
+            return [calmest(attempt) for _ in range(number)]
 
     @contextmanager
     def running(self, words: Sequence[str], *options: object) -> Iterator[int]:
@@ -164,7 +169,7 @@ def unmoved(distances_ns: Sequence[float], host: HostProfile) -> bool:
     return all(alike(ns, host.core_to_core_ns.best) for ns in distances_ns)
 
 
-def _tried(pid: int, besides: Sequence[int], control: RespClient) -> Window:
+def _tried(pid: int, besides: Sequence[int], control: RespClient, window_s: float) -> Window:
     cores = os.sched_getaffinity(0)
 
     def look() -> tuple[float, int, int, int, int, int]:
@@ -182,7 +187,7 @@ def _tried(pid: int, besides: Sequence[int], control: RespClient) -> Window:
         )
 
     before = look()
-    time.sleep(WINDOW_S)
+    time.sleep(window_s)
     seconds, requests, cpu_ns, ours_ns, busy_ns, total_ns = (
         b - a for a, b in zip(before, look(), strict=True)
     )

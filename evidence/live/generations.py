@@ -59,6 +59,17 @@ CALIBRATED = replace(TIMINGS["quick"], repetitions=5)
 CALIBRATION = "calibration"
 PROFILES = ("observed", "anchored", "shipped")
 REFERENCE = "valkey-8.0.1"
+NEIGHBOURS = (
+    ("redis-6.2.11", "redis-7.0.15"),
+    ("redis-7.0.15", "redis-8.0.6"),
+    ("redis-8.0.6", "redis-8.6.3"),
+    ("redis-7.0.15", "valkey-8.0.1"),
+    ("valkey-8.0.1", "valkey-8.1.1"),
+    ("valkey-8.1.1", "valkey-9.1.2"),
+)
+"""Versions between which no other was observed."""
+LEAST_STEP = 0.05
+"""A measured ratio nearer to one has no sign that a prediction could miss."""
 
 
 def random_points(seed: int) -> list[Conditions]:

@@ -13,22 +13,19 @@ from forecache.calibration.bundle.bundle import Bundle
 from ..counts.shipped import BUNDLES, WIDEN
 from ..harness import Files
 from ..markdown import table
-from . import ceiling, generations, key_order, memaslap, mget, tails, threads
-from .generations import ARTEFACT, CALIBRATION, FOLDER, PROFILES, REFERENCE
+from . import ceiling, generations, key_order, memaslap, mget, steps, tails, threads
+from .generations import (
+    ARTEFACT,
+    CALIBRATION,
+    FOLDER,
+    LEAST_STEP,
+    NEIGHBOURS,
+    PROFILES,
+    REFERENCE,
+)
 from .rounds import ERRORS_HEADER, Row, error_cells, repeat, shipped, span
 
 PAGE = Path("docs/generations.md")
-NEIGHBOURS = (
-    ("redis-6.2.11", "redis-7.0.15"),
-    ("redis-7.0.15", "redis-8.0.6"),
-    ("redis-8.0.6", "redis-8.6.3"),
-    ("redis-7.0.15", "valkey-8.0.1"),
-    ("valkey-8.0.1", "valkey-8.1.1"),
-    ("valkey-8.1.1", "valkey-9.1.2"),
-)
-"""Versions between which no other was observed."""
-LEAST_STEP = 0.05
-"""A measured ratio nearer to one has no sign that a prediction could miss."""
 
 
 def pages() -> Files:
@@ -80,12 +77,13 @@ def pages() -> Files:
             chosen = [row for row in data["points"] if (row["host"], row["profile"]) == on]
             lines += [f"### {label.capitalize()}", "", *_errors(chosen, host["id"]), ""]
             lines += [*_ratios(chosen), ""]
-    lines += [*_steps(data["points"]), "", *_instructions(), ""]
+    lines += [*_steps(data["points"]), "", *steps.section(), "", *_instructions(), ""]
     lines += [
         "```sh",
         "SEED=5 make evidence STUDY=generations      # another round, on this host",
         "SEED=5 make evidence STUDY=memaslap         # if the bundle of Memcached is of this host",
         "SEED=5 make evidence STUDY=threads",
+        "SEED=5 make evidence STUDY=steps",
         "make evidence STUDY=mget",
         "make evidence STUDY=key-order",
         "make evidence STUDY=ceiling",
