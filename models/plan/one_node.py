@@ -31,7 +31,6 @@ _WORKLOAD = {
     *("arrival", "rate_rps", "clients", "command", "mix", "keys", "key_bytes", "value_bytes"),
     *("popularity", "sorted_sets", "hashes", "slow_command"),
 }
-_SIZED = {"zadd": "members", "zrange": "members", "hset": "fields", "mget": "keys", "mset": "keys"}
 
 
 def recommended(
@@ -165,9 +164,7 @@ def _operations(scenario: Scenario) -> dict[str, Any]:
         a_second = rate_rps * asked.share
         if a_second <= 0:
             continue
-        found[name] = {"a_second": a_second}
-        if name in _SIZED:
-            found[name][_SIZED[name]] = asked.items
+        found[name] = {"a_second": a_second, **asked.model_dump(exclude={"share"})}
     return found
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from ..engines.commands import (
     ARGUMENT,
     ARGUMENTS_PARSED,
-    WRITES,
     CommandKind,
     execute_instructions,
     instructions_per_key,
@@ -159,7 +158,7 @@ def _parse_ns(
     parsing += kind.worked_share * kind.sent_value_bytes * work.parse_instructions_per_byte
     if path.made_by_parser:
         parsing += _stored_instructions(inputs, kind)
-    if kind.command not in ("get", "set"):
+    if kind.row.work:
         parsing += (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
     return inputs.user_ns(parsing) + value.reader_ns
 
@@ -212,7 +211,7 @@ def _transfer_ns(
     request_bytes = kind.request_bytes(inputs.scenario.workload.key_bytes)
     copied_bytes = path.made_by_main * request_bytes
     lines = 0.0
-    if kind.command in WRITES:
+    if kind.row.writes:
         lines = kind.items * work.set_lines * (1.0 - path.made_by_main)
     else:
         copied_bytes += buffered_bytes
@@ -220,7 +219,7 @@ def _transfer_ns(
 
 
 def _reply_instructions(kind: CommandKind) -> float:
-    return REPLY_INSTRUCTIONS["set" if kind.command in WRITES else "get"] * kind.reply_values
+    return REPLY_INSTRUCTIONS["get" if kind.row.returned else "set"] * kind.reply_values
 
 
 def copied_value_bytes(kind: CommandKind, scenario: Scenario, engine: EngineProfile) -> int:

@@ -21,7 +21,7 @@ def main_request_interval_ns(inputs: NodeInputs, *, helped: bool = True) -> floa
     instructions += sum(
         kind.share * (execute_instructions(kind, work.commands) - work.get_instructions)
         for kind in inputs.kinds
-        if kind.command not in ("get", "set")
+        if kind.row.work
     )
     if helped and not inputs.lone:
         return inputs.user_ns(instructions) + work.execute_lines * speed.core_to_core_ns

@@ -14,6 +14,7 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.memory.collection_lines import collection_structures
 from forecache.models.memory.waits import keys_in_flight
 from forecache.models.node.setup import NodeTimes
+from forecache.models.scenario.command_table import COMMANDS
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs
@@ -88,6 +89,11 @@ def test_hget_asks_for_one_value() -> None:
     kind = CommandKind("hget", 30, 1.0, 1, 20, 7)
     assert kind.request_bytes(16) == resp("hget", "k" * 16, "f" * 7)
     assert kind.reply_bytes == len("$30\r\n") + 30 + 2
+
+
+def test_a_name_in_info_belongs_to_one_row_of_the_table() -> None:
+    names = [each for name, row in COMMANDS.items() for each in (name, *row.also)]
+    assert len(names) == len(set(names))
 
 
 def test_a_mix_of_everything() -> None:
