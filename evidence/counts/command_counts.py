@@ -42,7 +42,7 @@ from forecache.models.engines.commands import (
     work_terms,
 )
 from forecache.models.engines.profile import EngineProfile
-from forecache.models.scenario.command_table import COMMANDS, Word
+from forecache.models.scenario.command_table import COMMANDS, Word, commands_on
 from forecache.sim.errors import EngineError
 
 from ..harness import EMBEDDED, Asked, Files
@@ -107,8 +107,13 @@ LISTPACK_SIZES = (8, 32, 128)
 LARGE_SIZES = (1_000, 8_000, 64_000)
 
 POINTS = [
-    *(Point(command) for command in ("get", "set")),
-    *(Point(command, items) for command in ("mget", "mset") for items in (1, 4, 16, 64)),
+    *(Point(command) for command in commands_on("string") if not COMMANDS[command].each),
+    *(
+        Point(command, items)
+        for command in commands_on("string")
+        if COMMANDS[command].each
+        for items in (1, 4, 16, 64)
+    ),
     *(Point(command, 1, m) for command in ("zadd", "hset") for m in LISTPACK_SIZES + LARGE_SIZES),
     *(Point(command, 8, m) for command in ("zadd", "hset") for m in (32, 8_000)),
     *(Point("zrange", n, m) for n in (1, 8) for m in LISTPACK_SIZES + LARGE_SIZES),

@@ -25,7 +25,7 @@ from ..scenario.command_table import (
     Word,
 )
 from ..scenario.schema import Scenario
-from ..scenario.workload import Asked, Workload, WorkloadHashes, WorkloadSortedSets
+from ..scenario.workload import Asked, AskedOther, Workload, WorkloadHashes, WorkloadSortedSets
 
 MOST_CYCLE_REQUESTS = 20_000_000
 """Requests of a rate profile or a trace."""
@@ -62,6 +62,8 @@ class CommandKind:
         Members of the sorted set or fields of the hash.
     item_bytes
         Of a member or a field's name.
+    other
+        What it takes, of a command that is not in the table.
     """
 
     command: str
@@ -70,11 +72,12 @@ class CommandKind:
     items: int = 1
     size: int = 0
     item_bytes: int = 0
+    other: AskedOther | None = None
 
     @property
     def row(self) -> CommandRow:
         """What the table of commands says of it."""
-        return COMMANDS[self.command]
+        return COMMANDS[self.command] if self.other is None else _OTHERS[self.other.writes]
 
     @property
     def data_type(self) -> DataType:
@@ -157,6 +160,8 @@ class CommandKind:
     @lru_cache(maxsize=1024, typed=True)  # noqa: B019
     def request_bytes(self, key_bytes: float) -> float:
         """Bytes of the request as the protocol writes it (RESP arrays of bulk strings)."""
+        if self.other is not None:
+            return self.other.request_bytes
         key = _mean_bulk_bytes(key_bytes)
 
         def total(words: Sequence[Word]) -> float:
@@ -169,11 +174,20 @@ class CommandKind:
     @property
     def reply_bytes(self) -> int:
         """Bytes of the reply."""
+        if self.other is not None:
+            return self.other.reply_bytes
         reply = self.row.reply
         if reply in _STATUSES:
             return _STATUSES[reply]
         elements = self.items * sum(bulk_bytes(self._word_bytes(w)) for w in self.row.returned)
         return elements + (_header_bytes(self.reply_values) if isinstance(reply, tuple) else 0)
+
+
+_OTHERS = {
+    writes: CommandRow(type="string", words=("key",), reply="ok", writes=writes)
+    for writes in (False, True)
+}
+"""Rows of what is not in the table, whose execution time and bytes are given."""
 
 
 def bulk_bytes(length: int) -> int:
@@ -208,8 +222,10 @@ def _command_kinds(
 ) -> tuple[CommandKind, ...]:
     kinds = []
     for command, asked in commands:
-        for size, weight in sizes if COMMANDS[command].type == "string" else ((0, 1.0),):
-            kind = CommandKind(command, size, asked.share * weight, asked.items)
+        other = asked if isinstance(asked, AskedOther) else None
+        is_string = other is not None or COMMANDS[command].type == "string"
+        for size, weight in sizes if is_string else ((0, 1.0),):
+            kind = CommandKind(command, size, asked.share * weight, asked.items, other=other)
             kinds.append(_of_its_type(kind, sets, hashes))
     return tuple(kinds)
 
@@ -392,7 +408,7 @@ def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: st
         There is one.
     """
     for command in scenario.workload.commands:
-        if COMMANDS[command].work and not work:
+        if command in COMMANDS and COMMANDS[command].work and not work:
             raise InputError(
                 f"field 'workload.mix': found {command}; valid with {engine} is get and set, since "
                 "no other command's work was counted on it."

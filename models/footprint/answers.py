@@ -250,7 +250,7 @@ def _writes_per_s(scenario: Scenario) -> float | None:
 
 def _populations(workload: Workload) -> list[Population]:
     found: list[Population] = []
-    if workload.commands.keys() & commands_on("string"):
+    if workload.commands.keys() - commands_on("sorted_set", "hash"):
         found.append(
             Strings(
                 type="string",

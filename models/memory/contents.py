@@ -52,6 +52,8 @@ def _command_structures(
         lines = structures(layout, keys=all_keys, key_bytes=key_bytes, value_bytes=kind.value_bytes)
     else:
         lines = collection_structures(kind, layout, all_keys=all_keys, key_bytes=key_bytes)
+    if kind.other is not None and not kind.other.keys:
+        return tuple(replace(s, touches=0.0, followers=0.0) for s in lines)
     # A SET writes its value where the one before it was released, so it touches as many lines as a
     # GET reads.
     scaled = [

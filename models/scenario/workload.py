@@ -186,6 +186,24 @@ class AskedFields(Asked):
         return self.fields
 
 
+class AskedOther(Asked):
+    """A command without a row in the table, by what it takes: a script, one of a module, ..."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_.|-]*$", max_length=64)
+    """What it is called, in small letters."""
+    execution_us: float = Field(gt=0, le=1e6)
+    """CPU time of executing it, without waiting for the memory of its key: about `usec_per_call` of
+    INFO commandstats."""
+    request_bytes: int = Field(ge=1, le=64 * 2**20)
+    """Bytes of its request on the wire."""
+    reply_bytes: int = Field(ge=1, le=64 * 2**20)
+    """Bytes of its reply on the wire."""
+    writes: bool = False
+    """Whether it goes to the append-only file and to replicas."""
+    keys: int = Field(default=1, ge=0, le=1)
+    """Keys of strings that it looks up."""
+
+
 def _share_of(name: str, row: CommandRow) -> tuple[Any, Any]:
     """The field of a mix about a command."""
     words = name.upper()
@@ -203,8 +221,17 @@ def _share_of(name: str, row: CommandRow) -> tuple[Any, Any]:
 class Mix(record_by_command(_share_of)):  # type: ignore[misc]
     """Shares of the commands; they add up to one."""
 
+    other: list[AskedOther] | None = Field(default=None, min_length=1, max_length=100)
+    """Any other commands: `[{name: myscript, share: 0.02, execution_us: 85, request_bytes: 60,
+    reply_bytes: 900, writes: true}]`."""
+
     @model_validator(mode="after")
     def _complete(self) -> Mix:
+        names = [*COMMANDS, *(each.name for each in self.other or ())]
+        for number, each in enumerate(self.other or ()):
+            if names.count(each.name) > 1:
+                valid = "a name that no other command of the mix or of the table has"
+                raise FieldError(f"other[{number}].name", found=each.name, valid=valid)
         total = sum(asked.share for asked in self.commands.values())
         if abs(total - 1.0) > 1e-6:
             raise ValueError(f"shares that add up to 1 (found {total:g})")
@@ -218,7 +245,7 @@ class Mix(record_by_command(_share_of)):  # type: ignore[misc]
             name: Asked(share=share) if isinstance(share, float | int) else share
             for name, share in shares.items()
             if share
-        }
+        } | {each.name: each for each in self.other or ()}
 
 
 class WorkloadSortedSets(_Record):

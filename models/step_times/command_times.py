@@ -165,7 +165,7 @@ def _parse_ns(
 
 def _formatting_ns(inputs: NodeInputs, kind: CommandKind, path: ValuePath) -> float:
     """What the I/O thread that sends a reply does where it formats it."""
-    if inputs.lone or not inputs.engine.presentation_offload:
+    if inputs.lone or kind.other is not None or not inputs.engine.presentation_offload:
         return 0.0
     per_byte = inputs.work.get_instructions_per_byte
     copied = kind.worked_share * kind.returned_bytes * per_byte if path.referenced else 0.0
@@ -176,6 +176,9 @@ def _execute_ns(
     inputs: NodeInputs, kind: CommandKind, value: ValueTimes, path: ValuePath, deferred: float
 ) -> float:
     work = inputs.work
+    if kind.other is not None:
+        found = work.command_lookup_instructions if inputs.lone else 0.0
+        return 1e3 * kind.other.execution_us + inputs.user_ns(found)
     copied_bytes = copied_value_bytes(kind, inputs.scenario, inputs.engine)
     copied = kind.worked_share * copied_bytes * work.get_instructions_per_byte
     if not path.made_by_parser:
