@@ -148,6 +148,7 @@ def _check(data: Mapping[str, Any], scenario: Scenario, *, file: str) -> None:
     inner = data.get("workload") or {}
     others = [name for name in data if name not in _KEPT]
     others += [f"workload.{name}" for name in inner if name not in _WORKLOAD]
+    others += ["workload.mix.other"] if workload.mix and workload.mix.other else []
     swept = [f"workload.{name}" for name, value in inner.items() if _is_list(value)]
     swept += [name for name in ("tls", "persistence", "slo") if _is_list(data.get(name))]
     if others or swept:
