@@ -19,6 +19,7 @@ from forecache.models.plan.shard import elects
 from forecache.models.prediction.predict import Progress
 from forecache.models.prices.table import NODE_PRICES, load_prices
 from forecache.models.results.provenance import provenance
+from forecache.models.scenario.command_table import DESCRIBED_BY, commands_on
 from forecache.models.scenario.kinds import check_kind
 from forecache.models.scenario.schema import Slo
 from forecache.models.scenario.source import content_of
@@ -29,7 +30,6 @@ from ..observe.readers.lines import Place, shown
 from .billed import ENGINE, TodaysBill, todays_bill
 from .charges import group_of
 from .compared import compared
-from .data import COLLECTIONS
 from .demand import NO_INFO, read_today
 from .export import columns_of, is_export
 from .load import LAYOUTS, TodaysMetrics, todays_metrics
@@ -301,8 +301,9 @@ def _scenario(
 def _together(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """A demand: what is given goes first; collections only where operations work on them."""
     demand = {**found, **given}
-    for field, operations in COLLECTIONS.items():
-        if field not in given and not operations & set(demand.get("operations") or {}):
+    for data_type, field in DESCRIBED_BY.items():
+        asked = set(commands_on(data_type)) & set(demand.get("operations") or {})
+        if field not in given and not asked:
             demand.pop(field, None)
     return demand
 

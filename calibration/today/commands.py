@@ -5,27 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-SAME = {
-    "get": "get",
-    "set": "set",
-    "setex": "set",
-    "psetex": "set",
-    "setnx": "set",
-    "mget": "mget",
-    "mset": "mset",
-}
+from forecache.models.scenario.command_table import COMMANDS, commands_on
+
+
+def _counted_as(*types: str) -> dict[str, str]:
+    return {each: name for name in commands_on(*types) for each in (name, *COMMANDS[name].also)}
+
+
+SAME = _counted_as("string")
 """Commands that are an operation of a plan, or one with a time to live."""
 
-ON_COLLECTIONS = {
-    "hget": "hget",
-    "hset": "hset",
-    "hmset": "hset",
-    "hgetall": "hgetall",
-    "zadd": "zadd",
-    "zrange": "zrange",
-    "zrevrange": "zrange",
-    "zrangebyscore": "zrange",
-}
+ON_COLLECTIONS = _counted_as("sorted_set", "hash")
 """The same of hashes and sorted sets, where it is known what these are like."""
 
 _READS = (

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from forecache.models.scenario.command_table import commands_on
+
 from ..keyspace.groups import KeyGroup, KeysHeld, by_type, populations
 from ..keyspace.values import Kind
 from .commands import Placed
@@ -28,12 +30,6 @@ from .sizes import (
 
 KEY_BYTES, VALUE_BYTES, ELEMENT_BYTES = 16, 512, 16
 """Taken where nothing tells them."""
-
-COLLECTIONS = {
-    "hashes": frozenset({"hset", "hget", "hgetall"}),
-    "sorted_sets": frozenset({"zadd", "zrange"}),
-}
-"""Fields of a demand that say what operations work on."""
 
 _NOT_WEIGHED: tuple[Kind, Kind] = ("stream", "module")
 """Types whose layout in memory isn't modelled."""
@@ -251,7 +247,7 @@ def collections_of(
         ("sorted_sets", "sorted_set", ("members", "member_bytes")),
     ):
         alike = [each for each in data if each["type"] == kind]
-        if not alike or not COLLECTIONS[field] & set(operations):
+        if not alike or not set(commands_on(kind)) & set(operations):
             continue
         keys = sum(each["keys"] for each in alike)
         elements = sum(each["keys"] * each[names[0]] for each in alike)

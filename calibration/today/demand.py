@@ -8,6 +8,7 @@ from typing import Any
 
 from forecache.models.engines.profile import load_engine
 from forecache.models.plan.results import FromInfo, TodaysLoad
+from forecache.models.scenario.command_table import COMMANDS, CommandRow
 from forecache.sim.errors import InputError
 
 from ..keyspace.groups import KeysHeld
@@ -172,8 +173,7 @@ def _demand(
     demand["persistence"] = notes.found("demand.persistence", kept, "CONFIG and INFO persistence")
     left_out = {*asked.calls.keys() - operations.keys()}
     left_out |= {*asked.slow} if slow is None else set()
-    assumed |= {name: 1 for name in ("hset", "zadd") if name in asked.calls}
-    assumed |= {"zrange": _RANGE} if "zrange" in asked.calls else {}
+    assumed |= {name: n for name in asked.calls if (n := _elements_assumed(COMMANDS[name]))}
     shares, node = max(
         (
             (shares_not_modelled(node, assumed=assumed, left_out=left_out), node)
@@ -201,8 +201,14 @@ def _modelled(node: TodaysNode, held: KeysHeld | None) -> frozenset[str]:
         return frozenset()
     if not work:
         return frozenset()
-    kinds = {"h": held.of("hash"), "z": held.of("sorted_set")}
-    return frozenset(each for each in ON_COLLECTIONS.values() if kinds[each[0]])
+    return frozenset(each for each in ON_COLLECTIONS.values() if held.of(COMMANDS[each].type))
+
+
+def _elements_assumed(row: CommandRow) -> int:
+    """Members or fields that one command is taken to have; 0 where that is no question."""
+    if row.items not in ("members", "fields"):
+        return 0
+    return _RANGE if row.touches == "range" else 1
 
 
 def _operations(
@@ -218,14 +224,14 @@ def _operations(
         if asked.calls[name] < RARE * asked.total:
             notes.unknown.append(f"what {name} takes, which is too rare to be simulated")
             continue
-        rate = rounded(factor * sum_rate(primaries, name))
+        rate, row = rounded(factor * sum_rate(primaries, name)), COMMANDS[name]
         found[name] = rate
         if name in keys_a_command:
             found[name] = {"a_second": rate, "keys": keys_a_command[name]}
-        elif name == "zrange":
-            found[name] = {"a_second": rate, "members": _RANGE}
-            notes.unknown.append(f"members of one ZRANGE: {_RANGE} are taken")
-        elif name in ("hset", "zadd"):
+        elif (elements := _elements_assumed(row)) > 1:
+            found[name] = {"a_second": rate, row.items: elements}
+            notes.unknown.append(f"{row.items} of one {name.upper()}: {elements} are taken")
+        elif elements:
             notes.unknown.append(f"how much one {name.upper()} sets: one element is taken")
     return notes.found("demand.operations", found, f"commandstats, {_how_long(primaries)}")
 

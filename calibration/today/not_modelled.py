@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from forecache.models.engines.profile import load_engine
+from forecache.models.scenario.command_table import COMMANDS
 from forecache.sim.errors import InputError
 
 from .commands import ON_COLLECTIONS, SAME, Placed, mean_times_us
@@ -14,7 +15,9 @@ MOST_NOT_MODELLED = 0.2
 """Share of the execution time up to which a plan and a ceiling are given."""
 
 _NAMED = 4
-_NEEDS_KEYS = frozenset({"hget", "hset", "hmset", "hgetall", "zadd"})
+_NEEDS_KEYS = frozenset(
+    name for name, each in ON_COLLECTIONS.items() if COMMANDS[each].touches != "range"
+)
 """Modelled once it is known what hashes and sorted sets are like."""
 
 
@@ -51,9 +54,10 @@ def shares_not_modelled(
         if operation in left_out or (name in placed.slow and name in left_out):
             found[name] = spent_us
         elif operation in assumed and calls > 0:
-            one_us = each_us.get("get" if operation == "mget" else "set")
+            row = COMMANDS[operation]
+            one_us = each_us.get("set" if row.writes else "get")
             modelled_us = 0.0
-            if one_us is not None and operation != "zrange":
+            if one_us is not None and row.touches != "range":
                 modelled_us = calls * assumed[operation] * one_us
             found[name] = max(0.0, spent_us - modelled_us)
     return _largest({name: us / placed.time_us for name, us in found.items()})

@@ -39,10 +39,10 @@ from forecache.models.engines.commands import (
     LOG,
     LOG_WORD,
     CommandKind,
-    prefix_of,
-    searched_entries,
+    work_terms,
 )
 from forecache.models.engines.profile import EngineProfile
+from forecache.models.scenario.command_table import COMMANDS, Word, commands_on
 from forecache.sim.errors import EngineError
 
 from ..harness import EMBEDDED, Asked, Files
@@ -56,6 +56,7 @@ _LONG = 600
 _PIPELINE = 10
 _STRINGS = 1000
 _ITEM_BYTES = 16
+_COLLECTIONS = {"sorted_set": "z", "hash": "h"}
 
 RANGE = 1.1
 """Half width of the range of a count as a factor: the count is exact, how it depends on sizes, on
@@ -72,24 +73,26 @@ class Point:
 
     def words(self, random: np.random.Generator) -> list[str]:
         """One command with keys, members and scores drawn at random."""
-        if self.command in ("get", "mget"):
-            return [self.command, *(_key(k) for k in random.integers(0, _STRINGS, self.items))]
-        if self.command in ("set", "mset"):
-            keys = random.integers(0, _STRINGS, self.items)
-            return [self.command, *(w for k in keys for w in (_key(k), "v" * _ITEM_BYTES))]
-        members = [_item(k) for k in random.integers(0, self.size, self.items)]
-        if self.command == "zadd":
-            scores = random.integers(0, self.size, self.items)
-            pairs = zip(scores, members, strict=True)
-            return ["zadd", f"z{self.size}", *(w for s, m in pairs for w in (str(s), m))]
-        if self.command == "zrange":
-            first = int(random.integers(0, self.size - self.items + 1))
-            return ["zrange", f"z{self.size}", str(first), str(first + self.items - 1)]
-        if self.command == "hset":
-            return ["hset", f"h{self.size}", *(w for m in members for w in (m, "w" * _ITEM_BYTES))]
-        if self.command == "hget":
-            return ["hget", f"h{self.size}", members[0]]
-        return ["hgetall", f"h{self.size}"]
+        row = COMMANDS[self.command]
+        drawn = random.integers(0, self.size or _STRINGS, self.items)
+        scores = random.integers(0, self.size, self.items) if "score" in row.each else drawn
+        first = int(random.integers(0, self.size - self.items + 1)) if "index" in row.words else 0
+        ranks = iter((first, first + self.items - 1))
+
+        def said(word: Word, item: int) -> str:
+            if word == "key":
+                collection = f"{_COLLECTIONS.get(row.type)}{self.size}"
+                return _key(drawn[item]) if row.type == "string" else collection
+            if word in ("member", "field"):
+                return _item(drawn[item])
+            if word == "index":
+                return str(next(ranks))
+            return str(scores[item]) if word == "score" else "v" * _ITEM_BYTES
+
+        asked = [(word, 0) for word in row.words]
+        if row.each:
+            asked += [(word, item) for item in range(self.items) for word in row.each]
+        return [self.command, *(said(word, item) for word, item in asked)]
 
 
 def _key(number: int) -> str:
@@ -104,8 +107,13 @@ LISTPACK_SIZES = (8, 32, 128)
 LARGE_SIZES = (1_000, 8_000, 64_000)
 
 POINTS = [
-    *(Point(command) for command in ("get", "set")),
-    *(Point(command, items) for command in ("mget", "mset") for items in (1, 4, 16, 64)),
+    *(Point(command) for command in commands_on("string") if not COMMANDS[command].each),
+    *(
+        Point(command, items)
+        for command in commands_on("string")
+        if COMMANDS[command].each
+        for items in (1, 4, 16, 64)
+    ),
     *(Point(command, 1, m) for command in ("zadd", "hset") for m in LISTPACK_SIZES + LARGE_SIZES),
     *(Point(command, 8, m) for command in ("zadd", "hset") for m in (32, 8_000)),
     *(Point("zrange", n, m) for n in (1, 8) for m in LISTPACK_SIZES + LARGE_SIZES),
@@ -218,28 +226,26 @@ def leaves(counts: dict[str, Any], *, source: str) -> dict[str, Quantity]:
     Each command in each encoding is a line through its points, by least squares of the relative
     error, with no coefficient below zero.
     """
-    groups: dict[str, list[tuple[list[float], float]]] = {}
+    groups: dict[tuple[str, ...], list[tuple[list[float], float]]] = {}
     words: list[tuple[int, float]] = []
     for row in counts["points"]:
         kind = _kind_of(row)
         if kind.command in ("get", "mget"):
             words.append((kind.arguments, row["parse"]))
-        if kind.command not in ("get", "set"):
-            terms = [1.0, float(kind.items), float(searched_entries(kind))]
-            groups.setdefault(prefix_of(kind), []).append((terms, row["execute"]))
+        if terms := work_terms(kind):
+            counted = [float(times) for times in terms.values()]
+            groups.setdefault(tuple(terms), []).append((counted, row["execute"]))
     arguments, parsing = np.array(words).T
     slope = np.polyfit(arguments, parsing, 1)[0]
     found = {ARGUMENT: _leaf(float(slope), 0.0, source, f"{len(words)} points")}
-    for prefix, rows in groups.items():
-        names = [name for name in _TERMS if f"{prefix}_{name}" in COMMAND_WORK]
-        columns = [_TERMS.index(name) for name in names]
-        matrix = np.array([row[0] for row in rows])[:, columns]
+    for names, rows in groups.items():
+        matrix = np.array([row[0] for row in rows])
         seen = np.array([row[1] for row in rows])
         fitted, _ = nnls(matrix / seen[:, None], np.ones(len(seen)))
         worst = float(np.max(np.abs(matrix @ fitted / seen - 1.0)))
         for name, value in zip(names, fitted, strict=True):
             how = f"{len(rows)} points, none further than {worst:.0%} from the line"
-            found[f"{prefix}_{name}"] = _leaf(float(value), worst, source, how)
+            found[name] = _leaf(float(value), worst, source, how)
     found |= _log_leaves(counts, source=source)
     return {name: found[name] for name in COMMAND_WORK}
 
@@ -260,14 +266,11 @@ def _log_leaves(counts: dict[str, Any], *, source: str) -> dict[str, Quantity]:
     return {name: _leaf(float(value), worst, source, how) for name, value in names}
 
 
-_TERMS = ("instructions", "instructions_per_item", "instructions_per_entry")
-
-
 def _kind_of(row: dict[str, Any]) -> CommandKind:
     collection = row["size"] > 0
     return CommandKind(
         row["command"],
-        0 if row["command"].startswith("z") else _ITEM_BYTES,
+        0 if COMMANDS[row["command"]].type == "sorted_set" else _ITEM_BYTES,
         share=1.0,
         items=row["items"],
         size=row["size"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -96,8 +97,9 @@ def meanings_of(schema: type[BaseModel]) -> dict[str, str]:
     found: dict[str, str] = {}
     for owner in reversed(schema.__mro__):
         if issubclass(owner, BaseModel) and owner is not BaseModel:
-            found |= texts_below_fields(owner)
-    return found
+            with suppress(OSError):  # made from the table of commands, without a source
+                found |= texts_below_fields(owner)
+    return found | {n: f.description for n, f in schema.model_fields.items() if f.description}
 
 
 def _value(annotation: Any, bounds: Sequence[Any], titles: Mapping[type[BaseModel], str]) -> str:

@@ -5,10 +5,9 @@ and SET.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 
@@ -16,37 +15,34 @@ from forecache.sim.errors import InputError
 
 from ..layouts.collections import PACKED_ENTRIES, PACKED_ITEM_BYTES
 from ..memory.lines import LONG_BYTES
+from ..scenario.command_table import (
+    COMMANDS,
+    DESCRIBED_BY,
+    CommandRow,
+    DataType,
+    Encoding,
+    Term,
+    Word,
+)
 from ..scenario.schema import Scenario
-from ..scenario.workload import Asked, Workload, WorkloadHashes, WorkloadSortedSets
-
-DataType = Literal["string", "sorted_set", "hash"]
-DATA_TYPES: tuple[DataType, ...] = ("string", "sorted_set", "hash")
-
-_TYPES: dict[str, DataType] = {
-    **dict.fromkeys(("get", "set", "mget", "mset"), "string"),
-    **dict.fromkeys(("zadd", "zrange"), "sorted_set"),
-    **dict.fromkeys(("hset", "hget", "hgetall"), "hash"),
-}
+from ..scenario.workload import Asked, AskedOther, Workload, WorkloadHashes, WorkloadSortedSets
 
 MOST_CYCLE_REQUESTS = 20_000_000
 """Requests of a rate profile or a trace."""
 
 _TRACED_SLOTS = 256
 
-WRITES = frozenset({"set", "mset", "zadd", "hset"})
-
 ARGUMENTS_PARSED = 2
 """Of GET: what `parse_instructions` covers."""
 
-_SCORE_BYTES = 6
-"""Of a score as it is sent (assumed: integers of about six digits)."""
-
-_INDEX_BYTES = 6
-"""Of a rank in a ZRANGE (assumed)."""
+_ASSUMED_BYTES = {"score": 6, "index": 6}
+"""Of scores, integers of about six digits, and of ranks in a ZRANGE, as they are sent."""
 
 WHOLE_ARGUMENT_BYTES = 32 * 1024
 """A value from this size on is stored in the buffer that it was read into (PROTO_MBULK_BIG_ARG in
 server.h; Memcached too reads into the item, all that its buffer of 16 KiB does not hold)."""
+
+_STATUSES = {"ok": len(b"+OK\r\n"), "integer": len(b":0\r\n")}
 
 MOST_BYTES_ON_THE_WAY = 2**36
 """Bytes of values that all clients may ask for at a time."""
@@ -66,6 +62,8 @@ class CommandKind:
         Members of the sorted set or fields of the hash.
     item_bytes
         Of a member or a field's name.
+    other
+        What it takes, of a command that is not in the table.
     """
 
     command: str
@@ -74,26 +72,32 @@ class CommandKind:
     items: int = 1
     size: int = 0
     item_bytes: int = 0
+    other: AskedOther | None = None
+
+    @property
+    def row(self) -> CommandRow:
+        """What the table of commands says of it."""
+        return COMMANDS[self.command] if self.other is None else _OTHERS[self.other.writes]
 
     @property
     def data_type(self) -> DataType:
         """What its keys hold."""
-        return _TYPES[self.command]
+        return self.row.type
 
     @property
     def keys(self) -> int:
         """Keys of the command, which a prefetching engine looks up together."""
-        return self.items if self.data_type == "string" else 1
+        return self.items if "key" in self.row.each else 1
 
     @property
     def stored_values(self) -> int:
         """Values of string keys it replaces."""
-        return self.items if self.command in ("set", "mset") else 0
+        return self.items if self.on_values == "set" else 0
 
     @property
     def on_values(self) -> str:
         """What it does with each value of a string: `get`, `set`, or else its own name."""
-        return self.command.removeprefix("m") if self.data_type == "string" else self.command
+        return self.row.values or self.command
 
     @property
     def listpack(self) -> bool:
@@ -107,31 +111,30 @@ class CommandKind:
         return small and longest <= PACKED_ITEM_BYTES
 
     @property
+    def encoding(self) -> Encoding:
+        """How its key holds what it works on."""
+        if self.data_type == "string":
+            return "string"
+        return "listpack" if self.listpack else "table"
+
+    @property
     def arguments(self) -> int:
         """Words of the request."""
-        more = {
-            "get": 1,
-            "set": 2,
-            "mget": self.items,
-            "mset": 2 * self.items,
-            "zadd": 1 + 2 * self.items,
-            "zrange": 3,
-            "hset": 1 + 2 * self.items,
-            "hget": 2,
-            "hgetall": 1,
-        }
-        return 1 + more[self.command]
+        return 1 + len(self.row.words) + self.items * len(self.row.each)
 
     @property
     def sent_value_bytes(self) -> int:
         """Bytes of the values, members and fields that a request brings beside its keys."""
-        if self.command in ("set", "mset"):
-            return self.items * self.value_bytes
-        if self.command == "zadd":
-            return self.items * self.item_bytes
-        if self.command == "hset":
-            return self.items * (self.item_bytes + self.value_bytes)
-        return self.item_bytes if self.command == "hget" else 0
+        return self._data_bytes(self.row.words) + self.items * self._data_bytes(self.row.each)
+
+    def _word_bytes(self, word: Word) -> int:
+        """Bytes of any word but a key."""
+        if word in _ASSUMED_BYTES:
+            return _ASSUMED_BYTES[word]
+        return self.value_bytes if word == "value" else self.item_bytes
+
+    def _data_bytes(self, words: Sequence[Word]) -> int:
+        return sum(self._word_bytes(w) for w in words if w != "key" and w not in _ASSUMED_BYTES)
 
     @property
     def worked_share(self) -> float:
@@ -146,54 +149,45 @@ class CommandKind:
     @property
     def returned_bytes(self) -> int:
         """Bytes of the values, members and fields that a reply brings."""
-        if self.command in WRITES:
-            return 0
-        if self.command == "zrange":
-            return self.items * self.item_bytes
-        if self.command == "hgetall":
-            return self.items * (self.item_bytes + self.value_bytes)
-        return self.items * self.value_bytes
+        return self.items * self._data_bytes(self.row.returned)
 
     @property
     def reply_values(self) -> int:
         """Bulk strings of the reply, or one for its status."""
-        several = {"mget": self.items, "zrange": self.items, "hgetall": 2 * self.items}
-        return several.get(self.command, 1)
+        return self.items * len(self.row.reply) if isinstance(self.row.reply, tuple) else 1
 
     # Of each kind it is asked for at many places.
     @lru_cache(maxsize=1024, typed=True)  # noqa: B019
     def request_bytes(self, key_bytes: float) -> float:
         """Bytes of the request as the protocol writes it (RESP arrays of bulk strings)."""
+        if self.other is not None:
+            return self.other.request_bytes
         key = _mean_bulk_bytes(key_bytes)
-        value, item = bulk_bytes(self.value_bytes), bulk_bytes(self.item_bytes)
-        words = {
-            "get": key,
-            "set": key + value,
-            "mget": self.items * key,
-            "mset": self.items * (key + value),
-            "zadd": key + self.items * (bulk_bytes(_SCORE_BYTES) + item),
-            "zrange": key + 2 * bulk_bytes(_INDEX_BYTES),
-            "hset": key + self.items * (item + value),
-            "hget": key + item,
-            "hgetall": key,
-        }
-        name = bulk_bytes(len(self.command))
-        return _header_bytes(self.arguments) + name + words[self.command]
+
+        def total(words: Sequence[Word]) -> float:
+            others = sum(bulk_bytes(self._word_bytes(w)) for w in words if w != "key")
+            return words.count("key") * key + others
+
+        words = total(self.row.words) + self.items * total(self.row.each)
+        return _header_bytes(self.arguments) + bulk_bytes(len(self.command)) + words
 
     @property
     def reply_bytes(self) -> int:
         """Bytes of the reply."""
-        value, item = bulk_bytes(self.value_bytes), bulk_bytes(self.item_bytes)
-        if self.command in ("get", "hget"):
-            return value
-        if self.command in ("set", "mset"):
-            return len(b"+OK\r\n")
-        if self.command in ("zadd", "hset"):
-            return len(b":0\r\n")
-        if self.command == "hgetall":
-            return _header_bytes(2 * self.items) + self.items * (item + value)
-        each = value if self.command == "mget" else item
-        return _header_bytes(self.items) + self.items * each
+        if self.other is not None:
+            return self.other.reply_bytes
+        reply = self.row.reply
+        if reply in _STATUSES:
+            return _STATUSES[reply]
+        elements = self.items * sum(bulk_bytes(self._word_bytes(w)) for w in self.row.returned)
+        return elements + (_header_bytes(self.reply_values) if isinstance(reply, tuple) else 0)
+
+
+_OTHERS = {
+    writes: CommandRow(type="string", words=("key",), reply="ok", writes=writes)
+    for writes in (False, True)
+}
+"""Rows of what is not in the table, whose execution time and bytes are given."""
 
 
 def bulk_bytes(length: int) -> int:
@@ -228,8 +222,10 @@ def _command_kinds(
 ) -> tuple[CommandKind, ...]:
     kinds = []
     for command, asked in commands:
-        for size, weight in sizes if _TYPES[command] == "string" else ((0, 1.0),):
-            kind = CommandKind(command, size, asked.share * weight, asked.items)
+        other = asked if isinstance(asked, AskedOther) else None
+        is_string = other is not None or COMMANDS[command].type == "string"
+        for size, weight in sizes if is_string else ((0, 1.0),):
+            kind = CommandKind(command, size, asked.share * weight, asked.items, other=other)
             kinds.append(_of_its_type(kind, sets, hashes))
     return tuple(kinds)
 
@@ -251,7 +247,7 @@ def _of_its_type(
         return CommandKind(
             **common,  # type: ignore[arg-type]
             value_bytes=hashes.value_bytes,
-            items=hashes.fields if kind.command == "hgetall" else min(kind.items, hashes.fields),
+            items=hashes.fields if kind.row.items == "all" else min(kind.items, hashes.fields),
             size=hashes.fields,
             item_bytes=hashes.field_bytes,
         )
@@ -283,11 +279,11 @@ def check_bytes_on_the_way(scenario: Scenario) -> None:
     each = sum(k.share * k.items * (k.value_bytes + k.item_bytes) for k in kinds)
     found = workload.clients * workload.pipeline * each
     if found > MOST_BYTES_ON_THE_WAY:
-        sizes = {"string": "value_bytes", "sorted_set": "sorted_sets", "hash": "hashes"}
         largest = max(kinds, key=lambda k: k.share * k.items * (k.value_bytes + k.item_bytes))
+        field = DESCRIBED_BY.get(largest.data_type, "value_bytes")
         raise InputError(
-            f"field 'workload.{sizes[largest.data_type]}': found {found / 2**30:,.0f} GiB on the "
-            f"way ({workload.clients} clients times pipeline {workload.pipeline} times "
+            f"field 'workload.{field}': found {found / 2**30:,.0f} GiB on the way "
+            f"({workload.clients} clients times pipeline {workload.pipeline} times "
             f"{each / 2**20:,.3g} MiB); valid are {MOST_BYTES_ON_THE_WAY / 2**30:.0f} GiB, as they "
             "lie in the server's memory."
         )
@@ -333,31 +329,32 @@ def keys_of_type(workload: Workload, data_type: DataType) -> int:
 ARGUMENT = "argument_instructions"
 """Parsing each word of a request after the second."""
 
-_LISTPACK = ("instructions", "instructions_per_item", "instructions_per_entry")
-_PLAIN = ("instructions", "instructions_per_item")
-
-_NEVER = {
-    ("hget", "instructions_per_item"),
-    ("hgetall", "instructions_per_entry"),
-    ("hgetall", "table", "instructions"),
-}
-"""Nothing of it, or nothing beside hundreds of fields."""
-
 LOG, LOG_WORD = "log_instructions", "log_instructions_per_word"
 """Writing a command and each of its words into the buffer of the append-only file, or into that of
 all replicas."""
+
+_GROWTH: dict[Term, tuple[str, Callable[[CommandKind], int]]] = {
+    "call": ("instructions", lambda _: 1),
+    "item": ("instructions_per_item", lambda kind: kind.items),
+    "entry": ("instructions_per_entry", lambda kind: kind.items * kind.size),
+    "seek": ("instructions_per_entry", lambda kind: kind.size),
+}
+"""What the name of a term's number ends with, and how often the term comes in a command."""
+
+
+def _prefix(command: str, encoding: Encoding) -> str:
+    return command if encoding == "string" else f"{command}_{encoding}"
+
 
 COMMAND_WORK: tuple[str, ...] = (
     ARGUMENT,
     LOG,
     LOG_WORD,
-    *(f"{command}_{name}" for command in ("mget", "mset") for name in _PLAIN),
     *(
-        f"{command}_{encoding}_{name}"
-        for command in ("zadd", "zrange", "hset", "hget", "hgetall")
-        for encoding, names in (("listpack", _LISTPACK), ("table", _PLAIN))
-        for name in names
-        if (command, name) not in _NEVER and (command, encoding, name) not in _NEVER
+        f"{_prefix(command, encoding)}_{_GROWTH[term][0]}"
+        for command, row in COMMANDS.items()
+        for encoding, terms in row.work.items()
+        for term in terms
     ),
 )
 """Names of the work of commands beyond GET and SET, in user code: `..._instructions` of executing
@@ -372,16 +369,13 @@ def log_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
 
 def prefix_of(kind: CommandKind) -> str:
     """What the names of a kind's work begin with."""
-    if kind.data_type == "string":
-        return kind.command
-    return f"{kind.command}_{'listpack' if kind.listpack else 'table'}"
+    return _prefix(kind.command, kind.encoding)
 
 
-def searched_entries(kind: CommandKind) -> int:
-    """Entries of listpacks that a command searches, all of them counting for each search."""
-    if not kind.listpack or kind.command == "hgetall":
-        return 0
-    return kind.size * (1 if kind.command == "zrange" else kind.items)
+def work_terms(kind: CommandKind) -> dict[str, int]:
+    """How often each number of `COMMAND_WORK` comes in executing a command."""
+    growths = [_GROWTH[term] for term in kind.row.work.get(kind.encoding, ())]
+    return {f"{prefix_of(kind)}_{name}": count(kind) for name, count in growths}
 
 
 def execute_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
@@ -392,15 +386,15 @@ def execute_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
     work
         By the names of `COMMAND_WORK`.
     """
-    prefix = prefix_of(kind)
-    total = work.get(f"{prefix}_instructions", 0.0)
-    total += kind.items * work.get(f"{prefix}_instructions_per_item", 0.0)
-    return total + searched_entries(kind) * work.get(f"{prefix}_instructions_per_entry", 0.0)
+    total = 0.0
+    for name, times in work_terms(kind).items():
+        total += times * work.get(name, 0.0)
+    return total
 
 
 def instructions_per_key(kind: CommandKind, work: Mapping[str, float]) -> float:
     """Instructions of each further key of an MGET or MSET; 0 of other commands."""
-    if kind.command not in ("mget", "mset"):
+    if "key" not in kind.row.each:
         return 0.0
     return work.get(f"{prefix_of(kind)}_instructions_per_item", 0.0)
 
@@ -414,7 +408,7 @@ def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: st
         There is one.
     """
     for command in scenario.workload.commands:
-        if command not in ("get", "set") and not work:
+        if command in COMMANDS and COMMANDS[command].work and not work:
             raise InputError(
                 f"field 'workload.mix': found {command}; valid with {engine} is get and set, since "
                 "no other command's work was counted on it."

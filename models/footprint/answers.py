@@ -12,12 +12,13 @@ from forecache.sim.errors import InputError
 from forecache.sim.plain import Result
 from forecache.sim.statistics import Estimate
 
-from ..engines.commands import WRITES, command_kinds
+from ..engines.commands import command_kinds
 from ..engines.profile import EngineProfile, load_engine
 from ..layouts.generations import taken_as
 from ..layouts.keys import Blocks
 from ..results.consistency import Checked
 from ..results.displayed import Displayed
+from ..scenario.command_table import commands_on
 from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Persistence, Scenario
 from ..scenario.source import content_of
@@ -240,7 +241,7 @@ def forking_of(scenario: Scenario) -> Forking | None:
 
 def _writes_per_s(scenario: Scenario) -> float | None:
     """Keys written a second; None for a closed loop that writes, whose rate isn't known here."""
-    written = sum(k.share * k.items for k in command_kinds(scenario) if k.command in WRITES)
+    written = sum(k.share * k.items for k in command_kinds(scenario) if k.row.writes)
     rate = scenario.workload.mean_rate_rps
     if rate is None:
         return None if written else 0.0
@@ -249,7 +250,7 @@ def _writes_per_s(scenario: Scenario) -> float | None:
 
 def _populations(workload: Workload) -> list[Population]:
     found: list[Population] = []
-    if {"get", "set", "mget", "mset"} & set(workload.commands):
+    if workload.commands.keys() - commands_on("sorted_set", "hash"):
         found.append(
             Strings(
                 type="string",

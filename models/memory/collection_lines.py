@@ -69,8 +69,8 @@ def _listpack(kind: CommandKind) -> Structure:
         else listpack_entry_bytes(kind.value_bytes)
     )
     total_bytes = listpack_bytes(kind.size * (name_bytes + other_bytes))
-    share = {"zrange": min(1.0, 0.25 + kind.items / kind.size), "zadd": 1.0, "hgetall": 1.0}
-    touched = share.get(kind.command, 0.5) * total_bytes / LINE_BYTES
+    share = {"search": 0.5, "range": min(1.0, 0.25 + kind.items / kind.size)}
+    touched = share.get(kind.row.touches, 1.0) * total_bytes / LINE_BYTES
     return Structure(
         "listpack",
         size_class(total_bytes) / LINE_BYTES,
@@ -103,10 +103,9 @@ def _members(kind: CommandKind, layout: str, touches: float, *, name: str) -> li
 
 def _hash(kind: CommandKind, layout: str) -> list[Structure]:
     value = size_class(sds_bytes(kind.value_bytes)) * kind.size / LINE_BYTES
-    written = kind.command == "hset"
     return [
         *_members(kind, layout, kind.items, name="field"),
-        Structure("field value", value, kind.items, prefetched=False, written=written),
+        Structure("field value", value, kind.items, prefetched=False, written=kind.row.writes),
     ]
 
 
@@ -117,7 +116,7 @@ def _sorted_set(kind: CommandKind, layout: str) -> list[Structure]:
     searches = 1.0
     found: list[Structure] = []
     passed = float(kind.items)
-    if kind.command == "zadd":
+    if kind.row.touches == "insert":
         # The member's old place is searched for, then its new one.
         searches, passed = 2.0 * kind.items, 0.0
         found = _members(kind, layout, kind.items, name="member")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import get_args
 
-from ..engines.commands import DATA_TYPES, CommandKind, command_kinds, keys_of_type
+from ..engines.commands import CommandKind, command_kinds, keys_of_type
 from ..engines.profile import EngineProfile, EngineWork
+from ..scenario.command_table import DataType
 from ..scenario.schema import Scenario
 from ..scenario.workload import Workload
 from .caches import Population
@@ -24,7 +26,7 @@ def command_structures(
     return _command_structures(
         kind,
         engine.layout,
-        all_keys=sum(keys_of_type(workload, held) for held in DATA_TYPES),
+        all_keys=sum(keys_of_type(workload, held) for held in get_args(DataType)),
         key_bytes=workload.whole_key_bytes,
         touch_scale=work.touch_scale,
         # A lone main thread that looks a pipeline's keys up in groups may walk to the entries only;
@@ -50,6 +52,8 @@ def _command_structures(
         lines = structures(layout, keys=all_keys, key_bytes=key_bytes, value_bytes=kind.value_bytes)
     else:
         lines = collection_structures(kind, layout, all_keys=all_keys, key_bytes=key_bytes)
+    if kind.other is not None and not kind.other.keys:
+        return tuple(replace(s, touches=0.0, followers=0.0) for s in lines)
     # A SET writes its value where the one before it was released, so it touches as many lines as a
     # GET reads.
     scaled = [

@@ -31,7 +31,6 @@ _WORKLOAD = {
     *("arrival", "rate_rps", "clients", "command", "mix", "keys", "key_bytes", "value_bytes"),
     *("popularity", "sorted_sets", "hashes", "slow_command"),
 }
-_SIZED = {"zadd": "members", "zrange": "members", "hset": "fields", "mget": "keys", "mset": "keys"}
 
 
 def recommended(
@@ -149,6 +148,7 @@ def _check(data: Mapping[str, Any], scenario: Scenario, *, file: str) -> None:
     inner = data.get("workload") or {}
     others = [name for name in data if name not in _KEPT]
     others += [f"workload.{name}" for name in inner if name not in _WORKLOAD]
+    others += ["workload.mix.other"] if workload.mix and workload.mix.other else []
     swept = [f"workload.{name}" for name, value in inner.items() if _is_list(value)]
     swept += [name for name in ("tls", "persistence", "slo") if _is_list(data.get(name))]
     if others or swept:
@@ -165,9 +165,7 @@ def _operations(scenario: Scenario) -> dict[str, Any]:
         a_second = rate_rps * asked.share
         if a_second <= 0:
             continue
-        found[name] = {"a_second": a_second}
-        if name in _SIZED:
-            found[name][_SIZED[name]] = asked.items
+        found[name] = {"a_second": a_second, **asked.model_dump(exclude={"share"})}
     return found
 
 

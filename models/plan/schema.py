@@ -14,6 +14,7 @@ from ..footprint.schema import Population
 from ..prices.rates import day_of
 from ..prices.table import NODE_PRICES
 from ..prices.terms import Payment
+from ..scenario.command_table import CommandRow, optional, record_by_command
 from ..scenario.schema import PersistenceChoice, Slo, TlsChoice
 from ..scenario.versions import EngineVersion
 from ..scenario.workload import (
@@ -71,27 +72,20 @@ class OperationsOnFields(Operations):
     """Fields that one command sets."""
 
 
-class AskedOperations(_Record):
-    """Operations a second by command, of all clients together, on average over a day."""
+def _operations_of(name: str, row: CommandRow) -> tuple[Any, Any]:
+    """The field of a demand's operations about a command."""
+    asked = {
+        "one": Operations,
+        "keys": OperationsOnKeys,
+        "members": OperationsOnMembers,
+        "fields": OperationsOnFields,
+    }
+    example = ", `{a_second: 1000, keys: 10}`" if row.items == "keys" else ""
+    return optional(asked, row, name.upper() + example)
 
-    get: Operations | None = None
-    """GET."""
-    set: Operations | None = None
-    """SET."""
-    mget: OperationsOnKeys | None = None
-    """MGET, `{a_second: 1000, keys: 10}`."""
-    mset: OperationsOnKeys | None = None
-    """MSET, likewise."""
-    zadd: OperationsOnMembers | None = None
-    """ZADD; needs `sorted_sets`."""
-    zrange: OperationsOnMembers | None = None
-    """ZRANGE, likewise."""
-    hset: OperationsOnFields | None = None
-    """HSET; needs `hashes`."""
-    hget: Operations | None = None
-    """HGET; needs `hashes`."""
-    hgetall: Operations | None = None
-    """HGETALL; needs `hashes`."""
+
+class AskedOperations(record_by_command(_operations_of)):  # type: ignore[misc]
+    """Operations a second by command, of all clients together, on average over a day."""
 
     @property
     def by_command(self) -> dict[str, Operations]:
@@ -116,7 +110,7 @@ class AskedOperations(_Record):
         for name, asked in self.by_command.items():
             items = asked.model_dump(exclude={"a_second"})
             share = asked.a_second / total
-            shares[name] = share if name in ("get", "set") else {"share": share, **items}
+            shares[name] = {"share": share, **items} if items else share
         return Mix(**shares)
 
 

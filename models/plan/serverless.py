@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..cost.bill import break_even_load, serverless_bill
 from ..cost.schema import CostScenario, Requests
-from ..engines.commands import WRITES, command_kinds
+from ..engines.commands import command_kinds
 from ..prices.table import NODE_PRICES, CacheEngine, load_prices
 from .offers import Offer
 from .results import ServerlessOffer
@@ -64,7 +64,7 @@ def asked_of(
     mean_rps = demand.operations.a_second * demand.growth(months)
     requests = [
         Requests(
-            command="set" if kind.command in WRITES else "get",
+            command="set" if kind.row.writes else "get",
             per_s=mean_rps * kind.share,
             value_bytes=max(kind.request_bytes(demand.key_bytes), kind.reply_bytes),
         )

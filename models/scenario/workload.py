@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
@@ -13,6 +13,14 @@ from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
 from .arrivals import Arrivals, Bursts, RatePiece, read_trace
+from .command_table import (
+    COMMANDS,
+    DESCRIBED_BY,
+    CommandRow,
+    commands_on,
+    optional,
+    record_by_command,
+)
 
 MOST_OUTSTANDING = 2_000_000
 """Requests that all clients may have on the way: a run keeps some 50 bytes for each."""
@@ -178,30 +186,52 @@ class AskedFields(Asked):
         return self.fields
 
 
-class Mix(_Record):
+class AskedOther(Asked):
+    """A command without a row in the table, by what it takes: a script, one of a module, ..."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_.|-]*$", max_length=64)
+    """What it is called, in small letters."""
+    execution_us: float = Field(gt=0, le=1e6)
+    """CPU time of executing it, without waiting for the memory of its key: about `usec_per_call` of
+    INFO commandstats."""
+    request_bytes: int = Field(ge=1, le=64 * 2**20)
+    """Bytes of its request on the wire."""
+    reply_bytes: int = Field(ge=1, le=64 * 2**20)
+    """Bytes of its reply on the wire."""
+    writes: bool = False
+    """Whether it goes to the append-only file and to replicas."""
+    keys: int = Field(default=1, ge=0, le=1)
+    """Keys of strings that it looks up."""
+
+
+def _share_of(name: str, row: CommandRow) -> tuple[Any, Any]:
+    """The field of a mix about a command."""
+    words = name.upper()
+    if not row.work:
+        return float, Field(default=0.0, ge=0, le=1, description=f"Share of {words}.")
+    meaning = {
+        "one": "its share",
+        "all": "its share",
+        "keys": "its share and how many keys it has, `{share: 0.1, keys: 10}`",
+    }.get(row.items, f"a bare share, or `{{share: 0.1, {row.items}: 2}}`")
+    asked = {"one": Asked, "keys": AskedKeys, "members": AskedMembers, "fields": AskedFields}
+    return optional(asked, row, f"{words}: {meaning}")
+
+
+class Mix(record_by_command(_share_of)):  # type: ignore[misc]
     """Shares of the commands; they add up to one."""
 
-    get: float = Field(default=0.0, ge=0, le=1)
-    """Share of GET."""
-    set: float = Field(default=0.0, ge=0, le=1)
-    """Share of SET."""
-    mget: AskedKeys | None = None
-    """MGET: its share and how many keys it has, `{share: 0.1, keys: 10}`."""
-    mset: AskedKeys | None = None
-    """MSET, likewise."""
-    zadd: AskedMembers | None = None
-    """ZADD: a bare share, or `{share: 0.1, members: 2}`; needs `sorted_sets`."""
-    zrange: AskedMembers | None = None
-    """ZRANGE, likewise."""
-    hset: AskedFields | None = None
-    """HSET: a bare share, or `{share: 0.1, fields: 2}`; needs `hashes`."""
-    hget: Asked | None = None
-    """HGET: its share; needs `hashes`."""
-    hgetall: Asked | None = None
-    """HGETALL: its share; needs `hashes`."""
+    other: list[AskedOther] | None = Field(default=None, min_length=1, max_length=100)
+    """Any other commands: `[{name: myscript, share: 0.02, execution_us: 85, request_bytes: 60,
+    reply_bytes: 900, writes: true}]`."""
 
     @model_validator(mode="after")
     def _complete(self) -> Mix:
+        names = [*COMMANDS, *(each.name for each in self.other or ())]
+        for number, each in enumerate(self.other or ()):
+            if names.count(each.name) > 1:
+                valid = "a name that no other command of the mix or of the table has"
+                raise FieldError(f"other[{number}].name", found=each.name, valid=valid)
         total = sum(asked.share for asked in self.commands.values())
         if abs(total - 1.0) > 1e-6:
             raise ValueError(f"shares that add up to 1 (found {total:g})")
@@ -210,13 +240,12 @@ class Mix(_Record):
     @property
     def commands(self) -> dict[str, Asked]:
         """Every command that comes at all."""
-        asked = {
-            name: Asked(share=share)
-            for name, share in (("get", self.get), ("set", self.set))
-            if share > 0
-        }
-        others = ("mget", "mset", "zadd", "zrange", "hset", "hget", "hgetall")
-        return asked | {n: found for n in others if (found := getattr(self, n)) is not None}
+        shares = {name: getattr(self, name) for name in COMMANDS}
+        return {
+            name: Asked(share=share) if isinstance(share, float | int) else share
+            for name, share in shares.items()
+            if share
+        } | {each.name: each for each in self.other or ()}
 
 
 class WorkloadSortedSets(_Record):
@@ -322,11 +351,8 @@ class Workload(_Record):
         if self.command is not None and self.mix is not None:
             raise FieldError("command", found=self.command, valid="command or mix, not both")
         self._check_rate()
-        for field, commands in (
-            ("sorted_sets", {"zadd", "zrange"}),
-            ("hashes", {"hset", "hget", "hgetall"}),
-        ):
-            described = getattr(self, field)
+        for data_type, field in DESCRIBED_BY.items():
+            described, commands = getattr(self, field), set(commands_on(data_type))
             needing = sorted(commands & set(self.commands))
             if needing and described is None:
                 valid = f"a mapping of what {field} are like, which {needing[0]} in the mix needs"

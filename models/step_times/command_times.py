@@ -9,7 +9,6 @@ import numpy as np
 from ..engines.commands import (
     ARGUMENT,
     ARGUMENTS_PARSED,
-    WRITES,
     CommandKind,
     execute_instructions,
     instructions_per_key,
@@ -159,14 +158,14 @@ def _parse_ns(
     parsing += kind.worked_share * kind.sent_value_bytes * work.parse_instructions_per_byte
     if path.made_by_parser:
         parsing += _stored_instructions(inputs, kind)
-    if kind.command not in ("get", "set"):
+    if kind.row.work:
         parsing += (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
     return inputs.user_ns(parsing) + value.reader_ns
 
 
 def _formatting_ns(inputs: NodeInputs, kind: CommandKind, path: ValuePath) -> float:
     """What the I/O thread that sends a reply does where it formats it."""
-    if inputs.lone or not inputs.engine.presentation_offload:
+    if inputs.lone or kind.other is not None or not inputs.engine.presentation_offload:
         return 0.0
     per_byte = inputs.work.get_instructions_per_byte
     copied = kind.worked_share * kind.returned_bytes * per_byte if path.referenced else 0.0
@@ -177,6 +176,9 @@ def _execute_ns(
     inputs: NodeInputs, kind: CommandKind, value: ValueTimes, path: ValuePath, deferred: float
 ) -> float:
     work = inputs.work
+    if kind.other is not None:
+        found = work.command_lookup_instructions if inputs.lone else 0.0
+        return 1e3 * kind.other.execution_us + inputs.user_ns(found)
     copied_bytes = copied_value_bytes(kind, inputs.scenario, inputs.engine)
     copied = kind.worked_share * copied_bytes * work.get_instructions_per_byte
     if not path.made_by_parser:
@@ -212,7 +214,7 @@ def _transfer_ns(
     request_bytes = kind.request_bytes(inputs.scenario.workload.key_bytes)
     copied_bytes = path.made_by_main * request_bytes
     lines = 0.0
-    if kind.command in WRITES:
+    if kind.row.writes:
         lines = kind.items * work.set_lines * (1.0 - path.made_by_main)
     else:
         copied_bytes += buffered_bytes
@@ -220,7 +222,7 @@ def _transfer_ns(
 
 
 def _reply_instructions(kind: CommandKind) -> float:
-    return REPLY_INSTRUCTIONS["set" if kind.command in WRITES else "get"] * kind.reply_values
+    return REPLY_INSTRUCTIONS["get" if kind.row.returned else "set"] * kind.reply_values
 
 
 def copied_value_bytes(kind: CommandKind, scenario: Scenario, engine: EngineProfile) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from forecache.hwprofiles.speed import HostSpeed
 
-from ..engines.commands import WRITES, command_kinds
+from ..engines.commands import command_kinds
 from ..engines.profile import EngineWork
 from ..layouts.slabs import chunk_bytes
 from ..memory.lines import bins_of
@@ -154,5 +154,5 @@ def moves_items(scenario: Scenario) -> bool:
     """Whether the thread that moves items keeps a core busy beside those of the workers."""
     workload = scenario.workload
     saturated = workload.arrival == "closed_loop" and workload.think_us == 0
-    stores = any(kind.command in WRITES for kind in command_kinds(scenario))
+    stores = any(kind.row.writes for kind in command_kinds(scenario))
     return saturated and stores and scenario.io_threads >= MOVING_THREADS

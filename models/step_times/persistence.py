@@ -12,7 +12,7 @@ import numpy as np
 
 from forecache.sim.errors import InputError
 
-from ..engines.commands import LOG, WRITES, log_instructions
+from ..engines.commands import LOG, log_instructions
 from ..engines.profile import EngineProfile
 from ..footprint.resident import PAGES_PER_WRITE, copied_pages
 from ..node.policies import running
@@ -111,7 +111,7 @@ def log_times(inputs: NodeInputs) -> LogTimes:
     send_ns = work.kernel_scale * speed.tcp_send_ns + inputs.user_ns(work.write_instructions)
     flush_ns += replicas * (send_ns if by_main else inputs.user_ns(work.push_instructions))
     for code, kind in enumerate(kinds):
-        if kind.command in WRITES:
+        if kind.row.writes:
             size_bytes = kind.request_bytes(inputs.scenario.workload.key_bytes)
             added_ns = inputs.user_ns(buffers * log_instructions(kind, work.commands))
             added_ns += copies * size_bytes * speed.copy_ns_per_byte
@@ -150,7 +150,7 @@ def copy_on_write_ps(inputs: NodeInputs) -> np.ndarray:
     rate_rps = inputs.rate_rps
     if kept is None or kept.snapshot is None or rate_rps is None:
         return np.zeros(len(kinds), np.int64)
-    items = np.array([kind.items if kind.command in WRITES else 0 for kind in kinds])
+    items = np.array([kind.items if kind.row.writes else 0 for kind in kinds])
     writes_per_s = rate_rps * float(np.dot(items, [kind.share for kind in kinds]))
     snapshot = kept.snapshot
     pages = copied_pages_per_write(

@@ -21,14 +21,15 @@ def main_request_interval_ns(inputs: NodeInputs, *, helped: bool = True) -> floa
     instructions += sum(
         kind.share * (execute_instructions(kind, work.commands) - work.get_instructions)
         for kind in inputs.kinds
-        if kind.command not in ("get", "set")
+        if kind.row.work
     )
+    given_ns = sum(1e3 * k.share * k.other.execution_us for k in inputs.kinds if k.other)
     if helped and not inputs.lone:
-        return inputs.user_ns(instructions) + work.execute_lines * speed.core_to_core_ns
+        return given_ns + inputs.user_ns(instructions) + work.execute_lines * speed.core_to_core_ns
     instructions += (work.read_instructions + work.write_instructions) / workload.pipeline
     calls_ns = sum(inputs.socket_ns(speed))
     kernel_ns = work.kernel_scale * calls_ns / workload.pipeline
-    return inputs.user_ns(instructions) + kernel_ns + inputs.copying_ns()
+    return given_ns + inputs.user_ns(instructions) + kernel_ns + inputs.copying_ns()
 
 
 def shared_line_ns(inputs: NodeInputs) -> float:

@@ -13,7 +13,12 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.memory.collection_lines import collection_structures
 from forecache.models.memory.waits import keys_in_flight
+from forecache.models.node import layout as at
+from forecache.models.node.reference import run_reference
 from forecache.models.node.setup import NodeTimes
+from forecache.models.node.simulate import run_compiled
+from forecache.models.prediction.node_setup import node_setup
+from forecache.models.scenario.command_table import COMMANDS
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs
@@ -90,6 +95,11 @@ def test_hget_asks_for_one_value() -> None:
     assert kind.reply_bytes == len("$30\r\n") + 30 + 2
 
 
+def test_a_name_in_info_belongs_to_one_row_of_the_table() -> None:
+    names = [each for name, row in COMMANDS.items() for each in (name, *row.also)]
+    assert len(names) == len(set(names))
+
+
 def test_a_mix_of_everything() -> None:
     mix = {
         "get": 0.4,
@@ -133,6 +143,59 @@ def test_an_engine_without_counts_says_so() -> None:
     ):
         check_commands(case, {}, engine="x")
     check_commands(scenario(command="get"), {}, engine="x")
+
+
+def given(execution_us: float, **more: Any) -> Scenario:
+    script = {"name": "myscript", "share": 0.25, "request_bytes": 60, "reply_bytes": 900}
+    return scenario(mix={"get": 0.75, "other": [script | {"execution_us": execution_us} | more]})
+
+
+def test_any_other_command_takes_what_is_given() -> None:
+    short, long = times(given(15.0)), times(given(100.0))
+    assert (long.execute_by_code_ps - short.execute_by_code_ps).tolist() == [0, 85_000_000]
+    assert (long.request_bytes_by_code[1], long.reply_bytes_by_code[1]) == (60, 900)
+    # It looks up a key as a GET does, or none.
+    assert long.stall_ps[1].tolist() == long.stall_ps[0].tolist()
+    assert not times(given(100.0, keys=0)).stall_ps[1].any()
+
+
+def test_any_other_command_is_logged_where_it_writes() -> None:
+    def logged(*, writes: bool) -> list[int]:
+        case = given(20.0, writes=writes).model_copy(update={"replicas": 1})
+        return times(case).logged_bytes_by_code.tolist()
+
+    assert (logged(writes=False), logged(writes=True)) == ([0, 0], [0, 60])
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_server_computes_its_share_times_its_execution_time_longer(compiled: bool) -> None:
+    def request_us(execution_us: float) -> float:
+        engine, case = load_engine("valkey-9.1"), given(execution_us)
+        inputs = NodeInputs(case, engine, engine.engine_work(), SPEED, GENERATOR, SPEED)
+        setup = node_setup(inputs, warmup_ps=10**10, end_ps=10**11, seed=1, replication=0)
+        if not compiled:
+            found = run_reference("single_thread", node_times(inputs), setup)
+            return found.threads[0].on_cpu_ps / found.latency.count / 1e6
+        node = at.new_node(node_times(inputs), setup)
+        run_compiled("single_thread", node)
+        return node.thread(0, "on_cpu_ps") / node.latency().count / 1e6
+
+    assert request_us(100.0) - request_us(15.0) == pytest.approx(0.25 * 85.0, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": "hget"}, ["mix.other[0].name", "hget", "no other command"]),
+        ({"execution_us": 0}, ["mix.other[0].execution_us", "greater than 0"]),
+        ({"keys": 2}, ["mix.other[0].keys", "1"]),
+        ({"replies": 2}, ["mix.other[0].replies", "reply_bytes"]),
+    ],
+)
+def test_mistakes_about_other_commands_are_named(changes: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(InputError) as error:
+        given(**{"execution_us": 20.0, **changes})
+    assert all(word in str(error.value) for word in words), error.value
 
 
 # --- lines -----------------------------------------------------------------------------------

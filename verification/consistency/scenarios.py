@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from forecache.models.scenario.command_table import COMMANDS, commands_on
+
 from .draws import Draws
 
 Scenario = dict[str, Any]
@@ -56,9 +58,9 @@ def _workload(draws: Draws, *, only_get_and_set: bool) -> Scenario:
         "value_bytes": _sizes(draws),
         "popularity": _popularity(draws),
     }
-    if "zadd" in workload["mix"] or "zrange" in workload["mix"]:
+    if workload["mix"].keys() & commands_on("sorted_set"):
         workload["sorted_sets"] = {"keys": draws.count(1, 1000), "members": draws.count(1, 10_000)}
-    if {"hset", "hget", "hgetall"} & set(workload["mix"]):
+    if workload["mix"].keys() & commands_on("hash"):
         workload["hashes"] = {"keys": draws.count(1, 100_000), "fields": draws.count(2, 50)}
     if draws.chance(0.5):
         return workload | _arrivals(draws)
@@ -113,12 +115,10 @@ def _mix(draws: Draws, *, only_get_and_set: bool) -> Scenario:
     get = draws.one_of((1.0, 0.0, 0.5, 0.8, 0.9))
     if only_get_and_set or draws.chance(0.8):
         return {name: share for name, share in (("get", get), ("set", 1.0 - get)) if share > 0}
-    other = draws.one_of(("mget", "mset", "zadd", "zrange", "hset", "hget", "hgetall"))
+    other = draws.one_of([name for name, row in COMMANDS.items() if row.work])
     asked: Any = 0.5
-    if other in ("mget", "mset"):
-        asked = {"share": 0.5, "keys": draws.count(1, 20)}
-    elif other in ("zadd", "zrange"):
-        asked = {"share": 0.5, "members": draws.count(1, 20)}
+    if (items := COMMANDS[other].items) in ("keys", "members"):
+        asked = {"share": 0.5, items: draws.count(1, 20)}
     return {"get": 0.5, other: asked}
 
 

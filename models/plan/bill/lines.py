@@ -19,7 +19,7 @@ from ...cost.beside import (
     support_line,
     zone_lines,
 )
-from ...engines.commands import WRITES, command_kinds
+from ...engines.commands import command_kinds
 from ...prices.table import HOURS_A_MONTH, served_engine
 from ...step_times.wire import IP_TCP_HEADER_BYTES
 from ..offers import Offer
@@ -98,7 +98,7 @@ def _traffic(plan: PlanScenario, offer: Offer) -> CacheTraffic:
     for kind in command_kinds(node_scenario(plan, offer, offer.threads[0], serving=1)):
         request = kind.request_bytes(demand.key_bytes) + IP_TCP_HEADER_BYTES
         each += kind.share * (request + kind.reply_bytes + IP_TCP_HEADER_BYTES)
-        if kind.command in WRITES:
+        if kind.row.writes:
             writes += kind.share * request
     rate = demand.operations.a_second
     return CacheTraffic(rate * each, rate * writes)

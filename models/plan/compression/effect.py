@@ -5,6 +5,7 @@ from __future__ import annotations
 from forecache.sim.statistics import Estimate
 
 from ...engines.commands import command_kinds
+from ...scenario.command_table import COMMANDS
 from ...scenario.workload import sizes_of
 from ..bounds import memory_bound
 from ..offers import Offer
@@ -12,9 +13,6 @@ from ..results import CompressionEffect
 from ..schema import MOST_SHARDS, PlanScenario
 from ..shard import node_scenario, room_of
 from .ratios import Ratios, compressed, sizes_told, spread_of
-
-_COMPRESSING = frozenset({"set", "mset"})
-_DECOMPRESSING = frozenset({"get", "mget"})
 
 
 def effect_of(
@@ -73,12 +71,12 @@ def _client_us(plan: PlanScenario, ratios: Ratios) -> dict[str, Estimate] | None
         return None
     found = {}
     for name, asked in plan.demand.operations.mix().commands.items():
-        if name in _COMPRESSING | _DECOMPRESSING:
+        if values := COMMANDS[name].values:
             found[name] = _sum(
                 [
                     (
                         asked.items * share / 1e3,
-                        ratios.client_ns(size, compress=name in _COMPRESSING),
+                        ratios.client_ns(size, compress=values == "set"),
                     )
                     for size, share in sizes_of(plan.demand.value_bytes)
                 ]
