@@ -16,8 +16,9 @@ import numpy as np
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.roots import root
 
+from ..engines.commands import LONG_BYTES
 from ..scenario.workload import Workload
-from .lines import LINE_BYTES, LONG_BYTES, Bins, Structure, popularity_bins
+from .lines import LINE_BYTES, Bins, Structure, popularity_bins
 
 COPIED_AT_ONCE = 8
 """Misses that a copy of a whole buffer waits for together (assumed)."""

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..engines.commands import LONG_BYTES
 from ..scenario.workload import HotSetPopularity, Popularity, Workload, Zipf
 
 LINE_BYTES = 64
@@ -20,12 +21,6 @@ once it is there the loads of the next ones go out together; from then on the pr
 the stream and runs ahead, by so many lines of the last level or of DRAM in the time of one wait
 (blocks of 1 to 8 KB at random places took 1.2 ns a line out of a last level of 18 on a Zen 4
 virtual machine, and 6 to 9 ns out of DRAM of 163, page walks not counted)."""
-
-LONG_BYTES = 10 * 1024
-"""From here on the rest of a value, request or reply is copied as fast as a core streams memory
-(`dram_copy_ns_per_byte`), and the copy's instructions take no time beside that: a byte of a block
-from DRAM took 0.12 ns in blocks of 4 KB, 0.09 in those of 10 KB and 0.03 in those of 100 KB and
-more on a Zen 5 virtual machine. Engines were fitted to values of up to 8 KiB."""
 
 BUCKET = "bucket"
 """Name of the lines that a hash of a key leads to, which lie in no order of keys."""

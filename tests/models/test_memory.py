@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
+from forecache.models.engines.commands import LONG_BYTES
 from forecache.models.memory.caches import (
     COPIED_AT_ONCE,
     CacheTimes,
@@ -24,7 +25,6 @@ from forecache.models.memory.lines import (
     FAR_STREAMED_AT_ONCE,
     FETCHED_AT_ONCE,
     LINE_BYTES,
-    LONG_BYTES,
     NEAR_STREAMED_AT_ONCE,
     Structure,
     popularity_bins,

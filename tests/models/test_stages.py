@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.engines.commands import (
+    LONG_BYTES,
     WHOLE_ARGUMENT_BYTES,
     CommandKind,
     command_kinds,
@@ -19,7 +20,6 @@ from forecache.models.engines.commands import (
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.memory.contents import prefetch_batch
-from forecache.models.memory.lines import LONG_BYTES
 from forecache.models.node.setup import DRAWS, JITTER_ONE, NodeTimes
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
