@@ -112,7 +112,7 @@ def error_of(prediction: Prediction, name: str, *, upward: bool) -> float:
     """
     system = prediction.system
     error = math.hypot(system.discrepancy(prediction.case.scenario), system.variation)
-    if name in QUANTILE_BELOW:
+    if name in QUANTILE_BELOW and not prediction.open_loop:
         turn = prediction.turn_range(name)[upward] / prediction.mean(name)
         error = math.hypot(error, math.log(turn) / Z95)
     return max(error, 1e-9)

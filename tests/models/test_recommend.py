@@ -266,6 +266,21 @@ def test_a_draw_at_the_objective_is_an_even_bet() -> None:
     assert probable([1e-3, 1e3], p99_ms=1.0) == pytest.approx(0.5)
 
 
+def test_an_open_loop_that_is_overloaded_at_the_nominal_numbers_has_a_probability() -> None:
+    """Its tail is infinite, and some of the draws keep up."""
+    loop = {"arrival": "open_loop", "rate_rps": 1e5, "clients": 50}
+    workload = {**BASE["workload"], **loop}
+    named = {**BASE, "workload": workload, "slo": {"p99_ms": 2.0}}
+    [case] = expand(named, file="test", schema=Scenario)
+    values = {"throughput_rps": 1e5, SERVER_CPU: 1.0, "mean_ms": 0.5, "p50_ms": 0.5, "p99_ms": 1.0}
+    run = Metrics(values, result_of(1e5))
+    prediction = Prediction(case, SYSTEM, nominal=[run], drawn=[run])
+    prediction.__dict__["overloaded"] = True
+    found = probability(prediction, capacity_rps=2e5)
+    assert found is not None
+    assert 0.0 <= found <= 1.0
+
+
 def test_a_turn_more_makes_an_objective_less_probable() -> None:
     """The bound lies where a tail of 1 ms would be with half of the turn that its mean says."""
     [case] = expand({**BASE, "slo": {"p99_ms": 1.25}}, file="test", schema=Scenario)
