@@ -178,8 +178,11 @@ def _on_instance(
             "profile: what lies between its sockets is not modelled."
         )
     kernel = _kernel_of(instance, host)
-    if kernel.tcp_send_ns != host.kernel.tcp_send_ns:
+    if kernel != host.kernel:
         caveats = [*caveats, _taken_by(instance)]
+    elif host.hypervisor not in (None, REFERENCE, instance.hypervisor):
+        of = catalogue_families().hypervisors[host.hypervisor]
+        caveats = [*caveats, f"the times of the kernel are those of a guest of {of.title}"]
     processors = family.processors if family is not None else []
     called = host.title
     if processors:
@@ -189,7 +192,7 @@ def _on_instance(
         "title": f"{instance.name} ({called})",
         "instance": instance.name,
         "provider": instance.provider,
-        "hypervisor": instance.hypervisor or host.hypervisor,
+        "hypervisor": host.hypervisor or instance.hypervisor,
         "caveats": caveats,
         "processors": processors,
         "notes": notes,
@@ -284,9 +287,10 @@ _CALLS = ("syscall_ns", *SOCKET_CALLS)
 def _kernel_of(instance: Instance, host: HostProfile) -> Kernel:
     """What calls and waking take on an instance: longer where nobody measured a guest of its kind.
 
-    What was measured on the host itself stays.
+    What was measured on the host itself stays, and so do times that already are those of another
+    hypervisor than `REFERENCE`, which the factors are not over.
     """
-    if instance.hypervisor in (None, REFERENCE, host.hypervisor):
+    if instance.hypervisor in (None, REFERENCE) or host.hypervisor not in (None, REFERENCE):
         return host.kernel
     hypervisor = catalogue_families().hypervisors[instance.hypervisor]
     factors = {
@@ -314,8 +318,8 @@ def _taken_by(instance: Instance) -> str:
     )
     return (
         f"{instance.name} runs on {hypervisor.title}: calls of the kernel are assumed to take "
-        f"{calls} as long as on AWS's Nitro, and waking {waking}; `forecache profile` measures "
-        "them there"
+        f"{calls} as long as on AWS's Nitro, and wake-ups {waking}; `forecache profile` measures "
+        "both there"
     )
 
 

@@ -198,9 +198,11 @@ class Families(_Group):
             f"families.{name}": [family.vcpu_source, *family.sources]
             for name, family in self.families.items()
         }
-        for name, group in (*self.networks.items(), *self.hypervisors.items()):
+        groups: dict[str, _Group] = {f"networks.{n}": group for n, group in self.networks.items()}
+        groups |= {f"hypervisors.{n}": group for n, group in self.hypervisors.items()}
+        for place, group in groups.items():
             leaves = [leaf for _, leaf in group if isinstance(leaf, Quantity)]
-            named[name] = [leaf.source for leaf in leaves if leaf.source is not None]
+            named[place] = [leaf.source for leaf in leaves if leaf.source is not None]
         for place, sources in named.items():
             for source in sources:
                 if source not in self.sources:
@@ -259,8 +261,8 @@ class Instance(_Group):
             kind="assumed",
             low=low,
             high=max(high, value),
-            method=f"{CREDIT_S[1]:,.0f} s of the baseline, as c5 and m5 had in 2019, at least "
-            "five minutes and at most an hour of the burst",
+            method=f"{CREDIT_S[1]:,.0f} s of the baseline, as c5 and m5 had in 2019, but "
+            "for five minutes of the burst, and at most for an hour",
         )
 
     @property

@@ -271,7 +271,8 @@ def _predict(
     busy = Prediction(Case(given=case.given, scenario=case.scenario), system, nominal, [])
     busiest = max(busy.utilisation, key=busy.utilisation.__getitem__)
     predicted, uncertainty = {}, {}
-    for name in case.observed:
+    # In this order: the ends of a tail's interval are no lower than those of the quantile below.
+    for name in dict.fromkeys((*LATENCIES, *case.observed)):
         if name in LATENCIES and busy.overloaded:
             continue  # There is none to compare.
         value = float(np.mean([metrics.values[name] for metrics in nominal]))
@@ -290,8 +291,8 @@ def _predict(
         given=case.given,
         role=case.role,
         observed=case.observed,
-        predicted=predicted,
-        uncertainty=uncertainty,
+        predicted={name: predicted[name] for name in case.observed if name in predicted},
+        uncertainty={name: uncertainty[name] for name in case.observed if name in uncertainty},
         server=server_work(system, nominal_inputs, nominal),
         band=band_of(busy.utilisation[busiest]),
         bottleneck=busiest,

@@ -81,8 +81,8 @@ class Point:
 
         def said(word: Word, item: int) -> str:
             if word == "key":
-                collection = f"{_COLLECTIONS.get(row.type)}{self.size}"
-                return _key(drawn[item]) if row.type == "string" else collection
+                of_strings = row.type == "string"
+                return _key(drawn[item]) if of_strings else f"{_COLLECTIONS[row.type]}{self.size}"
             if word in ("member", "field"):
                 return _item(drawn[item])
             if word == "index":

@@ -81,11 +81,7 @@ def measure(asked: Asked) -> Files:
     """Measure on this host; `ENGINES` and `SEED` are as in the study generations."""
     with rounds.engines_at_hand() as (_, engines):
         program = rounds.tool_of(engines, TOOL)
-        pairs = [
-            pair
-            for pair in (*NEIGHBOURS, CONTROL)
-            if not asked.only or set(pair) <= set(asked.only)
-        ]
+        pairs = (*NEIGHBOURS, CONTROL)
         host = capture_host(progress=asked.progress)
         points = points_of(rounds.seed())
         rows: list[Row] = []
@@ -282,9 +278,10 @@ def section() -> list[str]:
         "## Steps between neighbours, both at once",
         "",
         "Two neighbouring versions run on one core with the same data, and windows of"
-        f" {WINDOW_S:g} s of {TOOL} alternate between them, A B B A, so that the host's drift"
-        f" cancels, which lies between engines above: {len(ORDER) // 2} windows of each at 20"
-        " points of the round of the same seed. A step is the mean logarithm of the ratios of"
+        f" {WINDOW_S:g} s of {TOOL} alternate between them, A B B A, so that slow drift of the"
+        " host cancels. In the rounds above engines were measured one after another, and it does"
+        f" not. {len(ORDER) // 2} windows of each at {2 * DATA_SETS} points of the round of the"
+        " same seed. A step is the mean logarithm of the ratios of"
         f" adjacent windows, *clear* beyond {LEAST_STEP:.0%} and two standard errors. Predicted is"
         " what `compare` says of the CPU time. *Shipped* is on this host as profiled in this run;"
         " *anchored* is on the host as a third engine of the round above found it, *observed* with"
@@ -301,9 +298,9 @@ def section() -> list[str]:
             "",
             f"{CONTROL[0]} beside itself: {np.median(same):.1%} in the median, {max(same):.1%} at"
             " most: two starts of one server differ too. Standard error of a step:"
-            f" {np.median([row['error'] for row in rows]):.1%} in the median. By *needed* half of"
-            " the interval would be multiplied for 95% of the measured steps to lie in it. *Other"
-            " sign* counts predicted ratios, called or not.",
+            f" {np.median([row['error'] for row in rows]):.1%} in the median. *Needed* is the"
+            " factor on half of the interval at which 95% of the measured steps would lie in it."
+            " *Other sign* counts predicted ratios, called or not.",
             "",
             *_scores(rows),
             "",

@@ -106,15 +106,16 @@ def margins_of(prediction: Prediction, run: Metrics, *, capacity_rps: float) -> 
 
 
 def error_of(prediction: Prediction, name: str, *, upward: bool) -> float:
-    """Standard error of the logarithm of a bounded quantity that no draw shows.
+    """Standard error of a bounded quantity's logarithm beyond what the draws show.
 
     It is the model's own and that of windows, and of a closed loop's tail a turn more or less.
     """
     system = prediction.system
     error = math.hypot(system.discrepancy(prediction.case.scenario), system.variation)
     if name in QUANTILE_BELOW and not prediction.open_loop:
-        turn = prediction.turn_range(name)[upward] / prediction.mean(name)
-        error = math.hypot(error, math.log(turn) / Z95)
+        shortest, longest = prediction.turn_range(name)
+        end = longest if upward else shortest
+        error = math.hypot(error, math.log(end / prediction.mean(name)) / Z95)
     return max(error, 1e-9)
 
 

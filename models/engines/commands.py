@@ -95,6 +95,18 @@ class CommandKind:
         return self.items if "key" in self.row.each else 1
 
     @property
+    def looked_up(self) -> int:
+        """The same, of a command that is not in the table those that the scenario says."""
+        return self.keys if self.other is None else self.other.keys
+
+    @property
+    def largest_bytes(self) -> int:
+        """Of its values, or of the larger one of request and reply where no value is known."""
+        if self.other is not None:
+            return max(self.other.request_bytes, self.other.reply_bytes)
+        return self.items * (self.value_bytes + self.item_bytes)
+
+    @property
     def stored_values(self) -> int:
         """Values of string keys it replaces."""
         return self.items if self.on_values == "set" else 0
@@ -281,11 +293,13 @@ def check_bytes_on_the_way(scenario: Scenario) -> None:
     """
     workload = scenario.workload
     kinds = command_kinds(scenario)
-    each = sum(k.share * k.items * (k.value_bytes + k.item_bytes) for k in kinds)
+    each = sum(k.share * k.largest_bytes for k in kinds)
     found = workload.clients * workload.pipeline * each
     if found > MOST_BYTES_ON_THE_WAY:
-        largest = max(kinds, key=lambda k: k.share * k.items * (k.value_bytes + k.item_bytes))
+        largest = max(kinds, key=lambda k: k.share * k.largest_bytes)
         field = DESCRIBED_BY.get(largest.data_type, "value_bytes")
+        if largest.other is not None:
+            field = "mix.other"
         raise InputError(
             f"field 'workload.{field}': found {found / 2**30:,.0f} GiB on the way "
             f"({workload.clients} clients times pipeline {workload.pipeline} times "

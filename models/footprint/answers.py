@@ -23,7 +23,7 @@ from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Persistence, Scenario
 from ..scenario.source import content_of
 from ..scenario.sweeps import Case, expand
-from ..scenario.workload import Workload
+from ..scenario.workload import AskedOther, Workload
 from .baseline import process_bytes
 from .errors import resident_ends, used_interval
 from .fitting import Fitting, keys_that_fit, tightest_room
@@ -250,7 +250,11 @@ def _writes_per_s(scenario: Scenario) -> float | None:
 
 def _populations(workload: Workload) -> list[Population]:
     found: list[Population] = []
-    if workload.commands.keys() - commands_on("sorted_set", "hash"):
+    collections = commands_on("sorted_set", "hash")
+    if any(
+        name not in collections and not (isinstance(asked, AskedOther) and asked.keys == 0)
+        for name, asked in workload.commands.items()
+    ):
         found.append(
             Strings(
                 type="string",

@@ -17,6 +17,8 @@ from .collection_lines import collection_structures
 from .key_lines import structures
 from .lines import LINE_BYTES, Structure
 
+_LEAST_KEYS = 1e-6
+
 
 def command_structures(
     kind: CommandKind, scenario: Scenario, engine: EngineProfile, work: EngineWork
@@ -111,7 +113,11 @@ def keys_asked(data_type: str, kinds: Sequence[CommandKind], workload: Workload)
     if workload.only_get_and_set:
         # One, whatever the shares add up to.
         return 1.0
-    return sum(kind.share * kind.keys for kind in kinds if kind.data_type == data_type)
+    of_type = [kind for kind in kinds if kind.data_type == data_type]
+    asked = sum(kind.share * kind.looked_up for kind in of_type)
+    # Commands without a key ask for hardly any instead of none, or the waits of theirs, which don't
+    # count, would have no value.
+    return max(_LEAST_KEYS, asked) if of_type else asked
 
 
 def data_bytes(scenario: Scenario, engine: EngineProfile, work: EngineWork) -> float:

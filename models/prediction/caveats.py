@@ -108,7 +108,7 @@ def _of_the_instance(scenario: Scenario, system: System) -> list[str]:
     found += [caveat.rstrip(".") for caveat in host.caveats]
     if host.reuse is not None:
         found.append(
-            f"not all of {host.base_id} was published: what its profile lacks is taken "
+            f"the profile of {host.base_id} is not complete: what it lacks is taken "
             f"from {host.reuse.origin}, in wider ranges ({host.reuse.reason})"
         )
     if host.captured is not None and host.peer_curve is None and host.speed().cores > 1:

@@ -187,13 +187,13 @@ class AskedFields(Asked):
 
 
 class AskedOther(Asked):
-    """A command without a row in the table, by what it takes: a script, one of a module, ..."""
+    """Any other command, described by its cost: a script, a function or a command of a module."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_.|-]*$", max_length=64)
-    """What it is called, in small letters."""
+    """What it is called, in lower case."""
     execution_us: float = Field(gt=0, le=1e6)
-    """CPU time of executing it, without waiting for the memory of its key: about `usec_per_call` of
-    INFO commandstats."""
+    """CPU time of executing it. `usec_per_call` of INFO commandstats includes the look-up of its
+    key: with that number say `keys: 0`, since with one key the look-up is added."""
     request_bytes: int = Field(ge=1, le=64 * 2**20)
     """Bytes of its request on the wire."""
     reply_bytes: int = Field(ge=1, le=64 * 2**20)

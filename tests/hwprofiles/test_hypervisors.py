@@ -110,6 +110,19 @@ def test_what_was_measured_there_stays(tmp_path: Path, checkout: Path) -> None:
     assert found.kernel == load_host(profile).kernel
 
 
+def test_times_of_another_hypervisor_are_not_multiplied_and_said(tmp_path: Path) -> None:
+    """Factors are over the reference: a guest of Xen's own times are none of them."""
+    known = load_host("ivybridge-e5-2670v2")
+    for line in ("provider: azure", "provider: aws"):
+        found = box(tmp_path, line, host=known.id)
+        assert found.kernel == known.kernel
+        assert found.hypervisor == "xen"
+        assert f"the times of the kernel are those of a guest of {HYPERVISORS['xen'].title}" in (
+            found.caveats
+        )
+    assert box(tmp_path, "hypervisor: xen", host=known.id).caveats == []
+
+
 def warnings_of(host: str) -> str:
     """What every prediction for a host says of it."""
     workload = {"clients": 1, "keys": 10, "value_bytes": 8}
@@ -139,4 +152,4 @@ def test_predictions_say_which_relative_hypervisor_and_note() -> None:
 def test_burstable_instances_say_what_is_left_without_credits(family: str) -> None:
     text = warnings_of(f"{family}.large")
     assert "30% (large)" in text
-    assert f"cpu_quota_cores of that times the vCPUs asks for it, 0.6 of {family}.large" in text
+    assert f"this share times the number of vCPUs, 0.6 for {family}.large" in text

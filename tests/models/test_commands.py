@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.models.engines.commands import CommandKind, check_commands, command_kinds
+from forecache.models.engines.commands import (
+    CommandKind,
+    check_bytes_on_the_way,
+    check_commands,
+    command_kinds,
+)
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.memory.collection_lines import collection_structures
+from forecache.models.memory.contents import keys_asked
 from forecache.models.memory.waits import keys_in_flight
 from forecache.models.node import layout as at
 from forecache.models.node.reference import run_reference
@@ -31,6 +37,15 @@ GENERATOR = load_generator("memtier-benchmark").generator_work()
 
 SETS = {"keys": 1000, "members": 5000, "member_bytes": 11}
 HASHES = {"keys": 1000, "fields": 20, "field_bytes": 7, "value_bytes": 30}
+
+
+SCRIPT = {
+    "name": "myscript",
+    "share": 0.25,
+    "execution_us": 85,
+    "request_bytes": 60,
+    "reply_bytes": 900,
+}
 
 
 def scenario(io_threads: int = 1, **workload: Any) -> Scenario:
@@ -146,8 +161,7 @@ def test_an_engine_without_counts_says_so() -> None:
 
 
 def given(execution_us: float, **more: Any) -> Scenario:
-    script = {"name": "myscript", "share": 0.25, "request_bytes": 60, "reply_bytes": 900}
-    return scenario(mix={"get": 0.75, "other": [script | {"execution_us": execution_us} | more]})
+    return scenario(mix={"get": 0.75, "other": [SCRIPT | {"execution_us": execution_us} | more]})
 
 
 def test_any_other_command_takes_what_is_given() -> None:
@@ -157,6 +171,23 @@ def test_any_other_command_takes_what_is_given() -> None:
     # It looks up a key as a GET does, or none.
     assert long.stall_ps[1].tolist() == long.stall_ps[0].tolist()
     assert not times(given(100.0, keys=0)).stall_ps[1].any()
+
+
+@pytest.mark.parametrize("keys", [0, 1])
+def test_another_command_alone_looks_up_as_many_keys_as_it_says(keys: int) -> None:
+    case = scenario(mix={"other": [SCRIPT | {"share": 1.0, "keys": keys}]})
+    kinds = command_kinds(case)
+    assert [kind.looked_up for kind in kinds] == [keys]
+    assert keys_asked("string", kinds, case.workload) == pytest.approx(keys, abs=1e-6)
+    found = times(case)
+    assert found.stall_ps[0].any() == bool(keys)
+    assert (found.execute_by_code_ps > 0).all()
+
+
+def test_replies_of_any_other_command_count_on_the_way() -> None:
+    many = [SCRIPT | {"share": 1.0, "reply_bytes": 64 * 2**20}]
+    with pytest.raises(InputError, match=r"workload.mix.other.*GiB on the way"):
+        check_bytes_on_the_way(scenario(mix={"other": many}, clients=10_000))
 
 
 def test_any_other_command_is_logged_where_it_writes() -> None:
