@@ -15,6 +15,10 @@ def test_answers_say_whose_times_they_took(forecache: Run, tmp_path: Path, verb:
     (file := tmp_path / "a.yaml").write_text("\n".join(lines) + "\n")
     shown = " ".join(forecache(verb, file).stdout.split())
     points = json.loads(forecache(verb, file, "--json").stdout)["points"]
-    for words in ("is taken from skylake-8175m", "runs on Xen", "Local disks of i3 are not modelled"):
+    for words in (
+        "is taken from skylake-8175m",
+        "runs on Xen",
+        "Local disks of i3 are not modelled",
+    ):
         assert words in shown
         assert all(words in " ".join(point["warnings"]) for point in points)
