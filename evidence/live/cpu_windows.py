@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns, thread_usage
 from forecache.calibration.drive.resp import RespClient
+from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.capture.cores import alike, distance_ns
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.schema import HostProfile
@@ -167,6 +168,22 @@ def settled(
 def unmoved(distances_ns: Sequence[float], host: HostProfile) -> bool:
     """Whether the CPUs were as far apart as in the profile before and after a measurement."""
     return all(alike(ns, host.core_to_core_ns.best) for ns in distances_ns)
+
+
+def profile_of_most(
+    host: HostProfile, rows: Sequence[Mapping[str, Any]], progress: Callable[[str], None]
+) -> HostProfile:
+    """The host as it was for most measurements: profiled again if its CPUs were moved before them.
+
+    Parameters
+    ----------
+    rows
+        With the distances at each as `apart_ns`.
+    """
+    if 2 * sum(unmoved(row["apart_ns"], host) for row in rows) >= len(rows):
+        return host
+    progress("the CPUs were moved; profiling them as they are now")
+    return capture_host(progress=progress)
 
 
 def _tried(pid: int, besides: Sequence[int], control: RespClient, window_s: float) -> Window:

@@ -11,8 +11,8 @@ one that is shipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from . import rounds
 from .engines import Engine
-from .rounds import DRAWS, LEVEL, MOST_BYTES, REQUESTS, TOOLS, log_uniform
+from .rounds import DRAWS, LEVEL, MOST_BYTES, REQUESTS, TOOLS, Row, log_uniform
 
 FOLDER = Path("evidence/generations")
 """A folder per host and in it one per engine: `calibration` and a bundle per tool, compact."""
@@ -143,34 +143,21 @@ def _measure(
     rounds.keep_seed(out / engine.id, seed)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """One point of one engine: its windows, and what was predicted of each."""
-
-    host: str
-    engine: str
-    tool: str
-    point: str
-    profile: str
-    cpu_us: tuple[float, ...]
-    throughput_rps: tuple[float, ...]
-    predicted_us: float
-    low_us: float
-    high_us: float
-    predicted_rps: float
-
-
 def predict(asked: Asked) -> Files:
     """Predict the committed measurements, and compare."""
-    rows: list[Compared] = []
+    points: list[dict[str, Any]] = []
     hosts = []
     for on_host in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
         folders = sorted(path for path in on_host.iterdir() if path.is_dir())
         for folder in folders:
-            rows += _of_engine(folder, Bundle.load(folder / CALIBRATION), asked)
+            points += _of_engine(folder, Bundle.load(folder / CALIBRATION), asked)
         hosts.append(_host_of(on_host, Bundle.load(folders[0] / CALIBRATION)))
-    points = [asdict(row) for row in rows]
     return {ARTEFACT: json_text({"points_per_engine": POINTS, "hosts": hosts, "points": points})}
+
+
+def rows_of(points: Sequence[Mapping[str, Any]], profile: str) -> list[Row]:
+    """The points of the artefact with what was predicted of them with one profile."""
+    return [{**point, "profile": profile, **point["profiles"][profile]} for point in points]
 
 
 def _host_of(folder: Path, bundle: Bundle) -> dict[str, Any]:
@@ -186,9 +173,34 @@ def _host_of(folder: Path, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def _of_engine(folder: Path, bundle: Bundle, asked: Asked) -> Iterator[Compared]:
+def _of_engine(folder: Path, bundle: Bundle, asked: Asked) -> list[dict[str, Any]]:
+    """One engine's points: their windows, and what each profile predicts."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
     for label, tool, points, predictions in predictions_of(folder, bundle, asked):
-        yield from _compared(folder, label, tool, points, predictions)
+        for index, (point, prediction) in enumerate(zip(points, predictions, strict=True)):
+            if (tool, index) not in found:
+                of = {"host": folder.parent.name, "engine": folder.name, "tool": tool}
+                found[tool, index] = {**of, **_measured(point), "profiles": {}}
+            cpu = prediction.interval(SERVER_CPU, level=LEVEL)
+            found[tool, index]["profiles"][label] = {
+                "predicted_us": cpu.value,
+                "low_us": cpu.low,
+                "high_us": cpu.high,
+                "predicted_rps": prediction.nominal[0].result.throughput_rps,
+            }
+    return list(found.values())
+
+
+def _measured(point: ObservedPoint) -> dict[str, Any]:
+    """A point's windows that nothing disturbed, or all of them if there are fewer than two."""
+    windows = point.quiet_repetitions()
+    if len(windows) < 2:
+        windows = point.repetitions
+    return {
+        "point": point.given.label(),
+        "cpu_us": [round(each.server_cpu_ns_per_request / 1e3, 4) for each in windows],
+        "throughput_rps": [round(each.throughput_rps, 1) for each in windows],
+    }
 
 
 def predictions_of(
@@ -224,30 +236,3 @@ def _next_to(folder: Path) -> Path:
     """The folder of another engine on the same host."""
     folders = sorted(path for path in folder.parent.iterdir() if path.is_dir())
     return folders[(folders.index(folder) + 1) % len(folders)]
-
-
-def _compared(
-    folder: Path,
-    label: str,
-    tool: str,
-    points: Sequence[ObservedPoint],
-    predictions: Sequence[Prediction],
-) -> Iterator[Compared]:
-    for point, prediction in zip(points, predictions, strict=True):
-        cpu = prediction.interval(SERVER_CPU, level=LEVEL)
-        windows = point.quiet_repetitions()
-        if len(windows) < 2:
-            windows = point.repetitions
-        yield Compared(
-            host=folder.parent.name,
-            engine=folder.name,
-            tool=tool,
-            point=point.given.label(),
-            profile=label,
-            cpu_us=tuple(r.server_cpu_ns_per_request / 1e3 for r in windows),
-            throughput_rps=tuple(r.throughput_rps for r in windows),
-            predicted_us=cpu.value,
-            low_us=cpu.low,
-            high_us=cpu.high,
-            predicted_rps=prediction.nominal[0].result.throughput_rps,
-        )

@@ -73,8 +73,9 @@ def pages() -> Files:
             "",
         ]
         for label in PROFILES:
-            on = (host["id"], label)
-            chosen = [row for row in data["points"] if (row["host"], row["profile"]) == on]
+            chosen = generations.rows_of(
+                [point for point in data["points"] if point["host"] == host["id"]], label
+            )
             lines += [f"### {label.capitalize()}", "", *_errors(chosen, host["id"]), ""]
             lines += [*_ratios(chosen), ""]
     lines += [*_steps(data["points"]), "", *steps.section(), "", *_instructions(), ""]

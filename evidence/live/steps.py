@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
 from . import generations, rounds
-from .cpu_windows import TOOL, Tool, Window
+from .cpu_windows import TOOL, Tool, Window, profile_of_most, settled, unmoved
 from .engines import Engine
 from .generations import LEAST_STEP
 
@@ -90,7 +90,8 @@ def measure(asked: Asked) -> Files:
                 own = [point for point in points if point.data_set == data_set]
                 asked.progress(f"{' and '.join(pair)}: {own[0].label()}")
                 chosen = [rounds.engine_of(engines, id_) for id_ in pair]
-                rows += _of_data_set(chosen, program, own)
+                rows += _of_data_set(chosen, program, own, host.core_to_core_ns.best)
+        host = profile_of_most(host, rows, asked.progress)
         folder = FOLDER / host.id
         rounds.keep_host(folder, host)
         rounds.keep_seed(folder, rounds.seed())
@@ -99,7 +100,7 @@ def measure(asked: Asked) -> Files:
 
 
 def _of_data_set(
-    engines: Sequence[Engine], program: Path, points: Sequence[Conditions]
+    engines: Sequence[Engine], program: Path, points: Sequence[Conditions], apart_ns: float
 ) -> Iterator[Row]:
     """All points of one data set, which both servers hold."""
     core, driver = sorted(os.sched_getaffinity(0))[:2]
@@ -112,17 +113,24 @@ def _of_data_set(
             preload(spec, server.address("tcp"), control=control, cores=[driver])
             tools.append(Tool(program, driver, server, besides=(other.pid,), window_s=WINDOW_S))
         for point in points:
-            words = [point.command, "key:__rand_int__"]
-            words += ["v" * int(point.value_bytes)] if point.command == "set" else []
-            options = ("-c", point.clients, "-P", point.pipeline, "-r", point.keys)
-            seen: tuple[list[Window], list[Window]] = ([], [])
-            for side in ORDER:
-                seen[side].append(tools[side].window(words, *options))
+            seen, distances = settled((core, driver), apart_ns, partial(_in_turn, tools, point))
             yield {
                 "engines": [engine.id for engine in engines],
                 "point": point.model_dump(include=set(_ASKED)),
+                "apart_ns": distances,
                 "cpu_us": [[round(window.cpu_us, 4) for window in own] for own in seen],
             }
+
+
+def _in_turn(tools: Sequence[Tool], point: Conditions) -> tuple[list[Window], list[Window]]:
+    """Windows of each, in `ORDER`."""
+    words = [point.command, "key:__rand_int__"]
+    words += ["v" * int(point.value_bytes)] if point.command == "set" else []
+    options = ("-c", point.clients, "-P", point.pipeline, "-r", point.keys)
+    seen: tuple[list[Window], list[Window]] = ([], [])
+    for side in ORDER:
+        seen[side].append(tools[side].window(words, *options))
+    return seen
 
 
 _ASKED = ("command", "keys", "value_bytes", "pipeline", "clients")
@@ -148,7 +156,8 @@ def predict(asked: Asked) -> Files:
     hosts = []
     for folder in sorted(path.parent for path in FOLDER.glob("*/measured.json")):
         host = load_host(str(folder / rounds.HOST_FILE))
-        rows = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
+        measured = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
+        rows = [row for row in measured if unmoved(row["apart_ns"], host)]
         for row in rows:
             row["step"], row["error"] = step_of(*row["cpu_us"])
             row["round_step"] = _round_step(folder.name, row)
@@ -160,7 +169,8 @@ def predict(asked: Asked) -> Files:
         date = "" if host.captured is None else str(host.captured.date)[:10]
         about = {"id": folder.name, "title": host.title, "date": date}
         seed = json.loads((folder / rounds.SEED_FILE).read_text(encoding="utf-8"))
-        hosts.append({**about, "seed": seed, "points": rows})
+        moved = len(measured) - len(rows)
+        hosts.append({**about, "seed": seed, "moved": moved, "points": rows})
     return {ARTEFACT: json_text(hosts)}
 
 
@@ -295,6 +305,9 @@ def section() -> list[str]:
         text += [
             "",
             f"### {host['title']}, {host['date']}, seed {host['seed']}",
+            "",
+            f"Points left out because the hypervisor had moved the CPUs since the profile:"
+            f" {host['moved']} of {host['moved'] + len(host['points'])}.",
             "",
             f"{CONTROL[0]} beside itself: {np.median(same):.1%} in the median, {max(same):.1%} at"
             " most: two starts of one server differ too. Standard error of a step:"

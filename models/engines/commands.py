@@ -92,12 +92,9 @@ class CommandKind:
     @property
     def keys(self) -> int:
         """Keys of the command, which a prefetching engine looks up together."""
+        if self.other is not None:
+            return self.other.keys
         return self.items if "key" in self.row.each else 1
-
-    @property
-    def looked_up(self) -> int:
-        """The same, of a command that is not in the table those that the scenario says."""
-        return self.keys if self.other is None else self.other.keys
 
     @property
     def largest_bytes(self) -> int:

@@ -250,11 +250,13 @@ def _writes_per_s(scenario: Scenario) -> float | None:
 
 def _populations(workload: Workload) -> list[Population]:
     found: list[Population] = []
-    collections = commands_on("sorted_set", "hash")
-    if any(
-        name not in collections and not (isinstance(asked, AskedOther) and asked.keys == 0)
+    collections = workload.sorted_sets is not None or workload.hashes is not None
+    on_strings = any(
+        not (isinstance(asked, AskedOther) and asked.keys == 0)
         for name, asked in workload.commands.items()
-    ):
+        if name not in commands_on("sorted_set", "hash")
+    )
+    if on_strings or not collections:
         found.append(
             Strings(
                 type="string",

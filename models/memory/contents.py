@@ -114,7 +114,7 @@ def keys_asked(data_type: str, kinds: Sequence[CommandKind], workload: Workload)
         # One, whatever the shares add up to.
         return 1.0
     of_type = [kind for kind in kinds if kind.data_type == data_type]
-    asked = sum(kind.share * kind.looked_up for kind in of_type)
+    asked = sum(kind.share * kind.keys for kind in of_type)
     # Commands without a key ask for hardly any instead of none, or the waits of theirs, which don't
     # count, would have no value.
     return max(_LEAST_KEYS, asked) if of_type else asked

@@ -66,7 +66,7 @@ class MemoryTimes:
         in_flight
             Keys that a core has begun and not finished (`keys_in_flight`).
         """
-        if keys == 1:
+        if keys <= 1:
             return self
         waits = 1.0 + (keys - 1) / min(in_flight, keys)
         mean = self.stall_ns.mean()

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 PAUSES_FACTOR = 4.0
 """By which the time that pauses of a millisecond and more take may be off (95%): it differed so
-between 27 captures of two hosts within days (`evidence/*/*/**/host.yaml`; 0.71 is the standard
-deviation of the logarithm)."""
+between 27 captures of two hosts within days (`host.yaml` of the studies in `evidence`; 0.71 is the
+standard deviation of the logarithm of the curve's integral from a millisecond on)."""
 
 _US_PER_MS = 1000.0
 _US_PER_S = 1e6

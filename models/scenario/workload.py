@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -189,8 +190,8 @@ class AskedFields(Asked):
 class AskedOther(Asked):
     """Any other command, described by its cost: a script, a function or a command of a module."""
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9_.|-]*$", max_length=64)
-    """What it is called, in lower case."""
+    name: str = Field(max_length=64)
+    """What it is called, in lower case: letters, digits, `_`, `.`, `|` and `-`."""
     execution_us: float = Field(gt=0, le=1e6)
     """CPU time of executing it. `usec_per_call` of INFO commandstats includes the look-up of its
     key: with that number say `keys: 0`, since with one key the look-up is added."""
@@ -202,6 +203,13 @@ class AskedOther(Asked):
     """Whether it goes to the append-only file and to replicas."""
     keys: int = Field(default=1, ge=0, le=1)
     """Keys of strings that it looks up."""
+
+    @model_validator(mode="after")
+    def _named(self) -> AskedOther:
+        if not re.fullmatch(r"[a-z][a-z0-9_.|-]*", self.name):
+            valid = "lower-case letters, digits, _ . | and -, beginning with a letter"
+            raise FieldError("name", found=self.name, valid=valid)
+        return self
 
 
 def _share_of(name: str, row: CommandRow) -> tuple[Any, Any]:

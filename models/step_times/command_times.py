@@ -92,7 +92,8 @@ def command_times(inputs: NodeInputs, *, shared_ns: float) -> CommandTimes:
     ]
     shares = np.array([kind.share for kind in kinds])
     asked = np.array([kind.share * kind.keys for kind in kinds])
-    asked /= asked.sum() / shares.sum()
+    if asked.any():
+        asked /= asked.sum() / shares.sum()
     looked_up = np.sum([s * m.prefetch_ns for s, m in zip(asked, memory, strict=True)], axis=0)
     keys = np.arange(most_keys + 1)
     looked_up = looked_up + keys * inputs.user_ns(work.prefetch_instructions_per_key)

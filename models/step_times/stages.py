@@ -272,7 +272,8 @@ def _by_code(inputs: NodeInputs, commands: CommandTimes, log: LogTimes) -> Part:
         "reply_bytes_by_code": np.array([kind.reply_bytes for kind in kinds], np.int64),
         "write_by_code_ps": _table(commands.write_ns),
         "free_by_code_ps": _table(commands.free_ns),
-        "keys_by_code": np.array([kind.keys for kind in kinds], np.int64),
+        # One that has no key is one whose key nobody waits for.
+        "keys_by_code": np.array([max(1, kind.keys) for kind in kinds], np.int64),
         "logged_bytes_by_code": log.bytes_by_code,
         "rare_below_by_code": np.zeros(len(kinds), np.int64),
     }

@@ -235,7 +235,7 @@ def test_an_instance_survives_its_own_file(family: str) -> None:
         ("graviton2-c7g.4xlarge", "runs on graviton3"),
         ("zen5-turin-c4-standard-8", "runs on emerald-rapids"),
         ("c4-standard-7", "'c4-standard-8'"),
-        ("Standard_D8s_v9", "'Standard_D8s_v"),
+        ("Standard_D8s_v9", "'Standard_D8s_v6'"),
         ("missing.yaml", "no such file"),
         ("", "no host"),
     ],

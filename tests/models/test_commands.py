@@ -16,6 +16,7 @@ from forecache.models.engines.commands import (
 )
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
+from forecache.models.footprint.answers import memory
 from forecache.models.memory.collection_lines import collection_structures
 from forecache.models.memory.contents import keys_asked
 from forecache.models.memory.waits import keys_in_flight
@@ -177,11 +178,28 @@ def test_any_other_command_takes_what_is_given() -> None:
 def test_another_command_alone_looks_up_as_many_keys_as_it_says(keys: int) -> None:
     case = scenario(mix={"other": [SCRIPT | {"share": 1.0, "keys": keys}]})
     kinds = command_kinds(case)
-    assert [kind.looked_up for kind in kinds] == [keys]
+    assert [kind.keys for kind in kinds] == [keys]
     assert keys_asked("string", kinds, case.workload) == pytest.approx(keys, abs=1e-6)
     found = times(case)
     assert found.stall_ps[0].any() == bool(keys)
     assert (found.execute_by_code_ps > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("mix", "kinds"),
+    [
+        ({"other": [SCRIPT | {"share": 1.0, "keys": 0}]}, ["string"]),
+        ({"zadd": 0.75, "other": [SCRIPT | {"keys": 0}]}, ["sorted_set"]),
+        ({"zadd": 0.75, "other": [SCRIPT]}, ["string", "sorted_set"]),
+    ],
+)
+def test_memory_holds_strings_where_a_command_has_such_a_key(
+    mix: dict[str, Any], kinds: list[str]
+) -> None:
+    more = {"sorted_sets": SETS} if "zadd" in mix else {}
+    node = {"host": "c7g.large", "engine": "valkey", "workload": {"mix": mix, "keys": 1000, **more}}
+    [point] = memory(node).points
+    assert [each.type for each in point.populations] == kinds
 
 
 def test_replies_of_any_other_command_count_on_the_way() -> None:
@@ -218,6 +236,7 @@ def test_the_server_computes_its_share_times_its_execution_time_longer(compiled:
     ("changes", "words"),
     [
         ({"name": "hget"}, ["mix.other[0].name", "hget", "no other command"]),
+        ({"name": "MyScript"}, ["mix.other[0].name", "'MyScript'", "lower-case letters"]),
         ({"execution_us": 0}, ["mix.other[0].execution_us", "greater than 0"]),
         ({"keys": 2}, ["mix.other[0].keys", "1"]),
         ({"replies": 2}, ["mix.other[0].replies", "reply_bytes"]),
