@@ -82,9 +82,10 @@ def _pauses(prediction: Prediction) -> str | None:
     if host.interruptions is not None or longest_ms is None or longest_ms < _MANY_TIMES * p99_ms:
         return None
     return (
-        f"p99 assumes that {host.id} never takes a core away. How often it does is not known; as "
-        "on hosts that were profiled, p99 may be several times longer. Its interval includes that, "
-        "the probability of meeting an objective does not; `forecache profile` measures it there"
+        f"p99 assumes that {host.instance or host.id} never takes a core away. How often it does "
+        "is not known; as on hosts that were profiled, p99 may be several times longer. Its "
+        "interval includes that, the probability of meeting an objective does not; `forecache "
+        "profile` measures it there"
     )
 
 
