@@ -218,6 +218,7 @@ def fitted_profile(
         version=engine.version,
         build=_build(engine),
         host=host.id,
+        captured=None if host.captured is None else host.captured.date,
         date=date,
         depth=bundle.manifest.depth,
         bundle=bundle.path.name,

@@ -161,6 +161,8 @@ class Observed(_Record):
     version: str
     build: str
     host: str
+    captured: str | None = None
+    """Day on which that host's profile was captured; None where nobody noted it."""
     date: str
     depth: Literal["clock", "instructions", "counters", "vtune"]
     bundle: str | None = None

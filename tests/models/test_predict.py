@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forecache.hwprofiles.parts import Captured
+from forecache.hwprofiles.schema import HostProfile
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.advice.answers import load_cases
 from forecache.models.prediction.caveats import not_covered
@@ -237,6 +239,27 @@ def test_a_host_that_observed_the_engine_is_drawn_with_it() -> None:
         assert speed.whole_block_ns == pytest.approx(nominal.whole_block_ns)
         assert speed.whole_wake_latency_ns == pytest.approx(nominal.whole_wake_latency_ns)
     assert len({round(speed.ticking().whole_block_ns, 3) for speed in here}) == 3
+
+
+def test_an_engine_observed_on_such_a_host_on_another_day_is_not_observed_here() -> None:
+    """Guests of one kind share an id; what was fitted on one is not known of the next."""
+    [(_, system)] = cases_of(workload={"clients": 20})
+    captured = Captured(date="2026-11-20", cpu_model="x", kernel="x", tool="x", elapsed_s=1.0)
+    host = system.host.model_copy(update={"captured": captured})
+    engine = observed_on(host.id, system.engine)
+    assert engine.observed is not None
+
+    def basis(day: str | None, on: HostProfile = host) -> str:
+        observed = engine.observed.model_copy(update={"captured": day, "speed": {"user_ipc": 3.9}})
+        known = System(on, engine.model_copy(update={"observed": observed}), system.generator)
+        assert (known.numbers().speed.user_ipc == 3.9) == known.observed_here
+        return known.basis
+
+    assert basis("2026-11-20") == "observed"
+    assert basis("2026-11-21") == "profiled"
+    # Files from before the day was noted, and hosts that were never captured.
+    assert basis(None) == "observed"
+    assert basis("2026-11-20", system.host) == "catalogue"
 
 
 def test_draws_of_a_host_without_ranges_are_all_chance() -> None:
