@@ -51,13 +51,14 @@ def pages() -> Files:
         " (`forecache observe`, `forecache calibrate`). *Anchored*: the profile that comes with"
         " forecache, and this host as one other engine found it, the next in the table, as"
         " `forecache profile --anchor` does. *Shipped*: that profile, and this host as its"
-        " micro-benchmarks found it; engines whose profile was observed on this very host and"
-        " those observed elsewhere are summed up apart. A point's value is the median of its"
-        " windows; those that other work, a move of the CPUs or who shares them disturbed count"
-        " only where fewer than two others are left. *Bias* is the median error with its sign:"
-        " above zero, the prediction is too slow. *Repeat* is how far the second half of a point's"
-        " windows differs from the first, in the median over the points. A *clear step* is a"
-        " measured ratio that differs from 1 by more than 5% and by more than twice the repeats;"
+        " micro-benchmarks found it; engines whose profile was observed on such a host, on"
+        " another day, and those observed elsewhere are summed up apart. A point's value is the"
+        " median of its windows; those that other work, a move of the CPUs or who shares them"
+        " disturbed count only where fewer than two others are left. *Bias* is the median error"
+        " with its sign: above zero, the prediction is too slow. *Repeat* is how far the second"
+        " half of a point's windows differs from the first, in the median over the points. A"
+        " *clear step* is a measured ratio that differs from 1 by more than 5% and by more than"
+        " twice the repeats;"
         " its sign is *wrong* where the prediction puts the other engine ahead.",
         "",
         *_shipped_hosts(),
@@ -123,7 +124,7 @@ def _errors(rows: Sequence[Row], host: str) -> list[str]:
     here = [row for row in rows if _observed_on(row) == host]
     elsewhere = [row for row in rows if _observed_on(row) != host]
     if here and elsewhere:
-        body.append(["all observed here", *error_cells(here)])
+        body.append(["all observed on such a host", *error_cells(here)])
         body.append(["all others", *error_cells(elsewhere)])
     else:
         body.append(["all", *error_cells(rows)])
@@ -131,7 +132,7 @@ def _errors(rows: Sequence[Row], host: str) -> list[str]:
 
 
 def _observed_on(row: Row) -> str:
-    """The host that the profile of a row was observed on."""
+    """The kind of host that the profile of a row was observed on."""
     if row["profile"] == PROFILES[0]:
         return str(row["host"])
     observed = shipped(row["engine"]).observed
