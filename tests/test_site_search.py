@@ -1,4 +1,4 @@
-"""Search on the site, opened as files in a real browser: Debian's chromium, driven by Playwright."""
+"""Search on the site, opened as files in a browser: Debian's chromium, driven by Playwright."""
 
 import shutil
 from pathlib import Path
