@@ -35,7 +35,7 @@ from forecache import catalogue_rows, verbs
 from forecache.calibration.bundle.summary import BundleSummary
 from forecache.calibration.fit.report import CalibrationReport, FitSummary
 from forecache.calibration.validate.comparison import ComparedMemoryPoint, Validation
-from forecache.commands import COMMANDS
+from forecache.commands import all_commands
 from forecache.models.advice.node_answers import StudyTarget
 from forecache.models.cost.sizing import Need
 from forecache.models.footprint.limits import Room
@@ -61,7 +61,7 @@ _REF = "#/$defs/{model}"
 
 def schemas() -> dict[str, Schema]:
     """The schema of every verb's result, by verb."""
-    return {str(command.name): schema_of(str(command.name)) for command in COMMANDS}
+    return {str(command.name): schema_of(str(command.name)) for command in all_commands()}
 
 
 @cache

@@ -22,7 +22,6 @@ from .options import (
 
 @verb(
     "observe",
-    short="Drive a real engine and record its performance.",
     example="forecache profile --out host.yaml\nforecache observe --host host.yaml --out bundle",
 )
 @click.option(
@@ -129,7 +128,6 @@ def observe(
 
 @verb(
     "calibrate",
-    short="Fit an engine profile to an observation.",
     example="forecache profile --out host.yaml\n"
     "forecache observe --host host.yaml --out observed\n"
     "forecache calibrate observed --out engine.yaml",
@@ -174,7 +172,6 @@ def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: b
 
 @verb(
     "validate",
-    short="Compare predictions with published measurements.",
     example="forecache validate valkey-8.1.1-c8g-unix-p1",
 )
 @click.argument("dataset", metavar="DATASET", shell_complete=complete_datasets)

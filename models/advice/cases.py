@@ -27,6 +27,19 @@ MEMCACHED_TOOL = "memtier-benchmark"
 
 ScenarioSource = str | Path | Mapping[str, Any]
 
+MACHINE_FIELDS = ("host", "engine", "engine_version")
+"""Fields whose lists ask `recommend` for a plan of one node (`plan/one_node.py`)."""
+
+
+def machine_lists(data: Mapping[str, Any]) -> list[str]:
+    """Fields of a node's scenario that are lists of hosts, engines or versions."""
+    return [name for name in MACHINE_FIELDS if is_list(data.get(name))]
+
+
+def is_list(value: Any) -> bool:
+    """Whether a field is a list of values to sweep."""
+    return isinstance(value, Mapping) and set(value) == {"sweep"}
+
 
 class Systems:
     """The systems that cases name; equal ones are one object, and each file is read once."""

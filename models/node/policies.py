@@ -9,7 +9,7 @@ _REFERENCE = "forecache.models.node.reference"
 
 SINGLE_THREAD = Policy(
     name="single_thread",
-    reference=f"{_REFERENCE}.single_thread",
+    reference=f"{_REFERENCE}.node",
     compiled="single_thread",
     threads_sleep=True,
     keeps_replies=True,

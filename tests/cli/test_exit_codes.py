@@ -53,7 +53,7 @@ def test_any_point_that_does_not_hold(
     assert found.stdout
     assert found.stderr.count("\n") == (code == 7)
     if told:
-        assert "scenario.yaml: does not hold: " in found.stderr
+        assert "scenario.yaml: not met: " in found.stderr
         assert told in found.stderr
 
 

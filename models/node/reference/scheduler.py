@@ -1,13 +1,14 @@
-"""Cores that several threads share: who has one, who waits for one, and for how long.
+"""Linux's scheduler: which thread runs where there are fewer cores than threads, and CPU quotas.
 
-The rules are those of Linux's fair scheduler since 6.12 (EEVDF, kernel/sched/fair.c) for threads of
-equal weight. Every core has a run queue. A thread that wakes takes an idle core, its last one
-first, or else queues at the core with the fewest threads. A core runs, of the threads whose virtual
-runtime is not above the average at that core (they are eligible), the one with the earliest virtual
-deadline: a slice after the virtual runtime at which it was placed or used up its last slice. This
-is decided when a thread blocks, when one is woken to that core, and at a timer tick after a slice
-is used up. Until then a thread keeps its core (RUN_TO_PARITY), unless it has run ahead of the
-average when another is woken: a woken thread that is behind takes over at once.
+The run queues (`Scheduler`) follow the rules of Linux's fair scheduler since 6.12 (EEVDF,
+kernel/sched/fair.c) for threads of equal weight. Every core has a run queue. A thread that wakes
+takes an idle core, its last one first, or else queues at the core with the fewest threads. A core
+runs, of the threads whose virtual runtime is not above the average at that core (they are
+eligible), the one with the earliest virtual deadline: a slice after the virtual runtime at which it
+was placed or used up its last slice. This is decided when a thread blocks, when one is woken to
+that core, and at a timer tick after a slice is used up. Until then a thread keeps its core
+(RUN_TO_PARITY), unless it has run ahead of the average when another is woken: a woken thread that
+is behind takes over at once.
 
 A thread that blocks keeps its distance from the average (PLACE_LAG), but not ahead of it for long:
 one that is ahead stays in the queue until the others have caught up (DELAY_DEQUEUE), and if woken
@@ -17,6 +18,18 @@ one, but not one that ran there within `cache_hot_ps` (`task_hot`). A core that 
 
 A thread spins or computes on its core; a computation that is cut short when it loses the core goes
 on when it gets one again. Taking over from another thread takes the time of a context switch first.
+
+A control group may limit the CPU time of the server's threads per period (`Quota`). The rules are
+those of Linux's CFS bandwidth control (Documentation/scheduler/sched-bwc.rst, kernel/sched/fair.c
+since 5.4): at the beginning of every period a pool holds the quota again. A core on which a thread
+of the group runs takes slices out of it. Where the slice is used up and the pool is empty, the core
+is throttled: no thread of the group runs there before the next period. A core keeps what it took
+and did not use, except what exceeds a millisecond when it has no thread of the group left. That a
+slice is used up is noticed at the next timer tick, or when a thread blocks; the core then owes the
+excess. The core that was throttled first gets its slice first.
+
+Left out: that cores which were throttled go on in the middle of a period, if others give back more
+than a slice; that a thread runs on to the end of its system call.
 """
 
 from __future__ import annotations
@@ -29,11 +42,17 @@ import simpy
 
 from forecache.sim.simpy_kernel import Activity, Agent, hold
 
-from ..setup import OWN_CORE, SLICES_PER_BALANCE, core_ranges, n_cores, shared_range
-from .quota import Quota
+from ..setup import (
+    KEPT_BUDGET_PS,
+    OWN_CORE,
+    SLICES_PER_BALANCE,
+    core_ranges,
+    n_cores,
+    shared_range,
+)
 
 if TYPE_CHECKING:
-    from .node import ReferenceNode
+    from .threads import Threads
 
 
 class State(Enum):
@@ -58,15 +77,15 @@ class Wait(Enum):
 class CoreAgent(Agent):
     """A thread that needs one of the cores from `first` to `last` - 1 to go on."""
 
-    def __init__(self, cores: Cores, number: int, first: int, last: int) -> None:
-        super().__init__(cores.node.env, number)
-        self.cores = cores
+    def __init__(self, scheduler: Scheduler, number: int, first: int, last: int) -> None:
+        super().__init__(scheduler.node.env, number)
+        self.scheduler = scheduler
         self.first, self.last = first, last
         self.core = first + number % (last - first)
         self.state = State.BLOCKED
         self.wait = Wait.BLOCKS
         self.virtual_ps = 0
-        self.deadline_ps = cores.node.setup.slice_ps
+        self.deadline_ps = scheduler.node.setup.slice_ps
         """Of its slice, in virtual runtime."""
         self.keeps_until_ps = 0
         """Virtual runtime until which it keeps its core while it is eligible."""
@@ -135,7 +154,7 @@ class CoreAgent(Agent):
         if time_ps is not None:
             self._set(time_ps)
         if wait is Wait.BLOCKS and self.state is State.ON_CORE:
-            self.cores.release(self)
+            self.scheduler.release(self)
         return event
 
     # --- what others do with it --------------------------------------------------------------
@@ -160,20 +179,20 @@ class CoreAgent(Agent):
     @property
     def wakes_core(self) -> bool:
         """Whether waking it wakes a core as well: one that it may run on and nobody has."""
-        return None in self.cores.occupants[self.first : self.last]
+        return None in self.scheduler.occupants[self.first : self.last]
 
     @property
     def progress_until_ps(self) -> int:
         """Until when it has gone on: until it lost its core, unless it had hardly got it."""
         return max(self.since_ps, self.goes_on_ps)
 
-    def freeze(self) -> None:
+    def preempt(self) -> None:
         """It loses its core."""
         if self.wait is Wait.COMPUTES:
             self._left_ps = self._timer_ps - self.progress_until_ps
             self._cancel()
 
-    def thaw(self, at_ps: int) -> None:
+    def go_on(self, at_ps: int) -> None:
         """It has a core and goes on at a time."""
         spins_for_nothing = self._sleep is not None and self._wake_ps is None
         if self.wait is Wait.COMPUTES:
@@ -200,7 +219,7 @@ class CoreAgent(Agent):
         if self.waits_for_core:
             self._due = True
             return
-        if self.state is State.BLOCKED and not self.cores.admit(self):
+        if self.state is State.BLOCKED and not self.scheduler.admit(self):
             self._due = True
             return
         if self.env.now < self.goes_on_ps:
@@ -215,23 +234,23 @@ class CoreAgent(Agent):
 
 
 class OtherThread(CoreAgent):
-    """A thread of another program, which never blocks and does nothing we know of."""
+    """A thread of another program, which is always runnable and is nothing but busy."""
 
-    def freeze(self) -> None:
-        """Nothing of ours is left undone."""
+    def preempt(self) -> None:
+        """It has no step to interrupt."""
 
-    def thaw(self, at_ps: int) -> None:
-        """Nothing of ours goes on."""
+    def go_on(self, at_ps: int) -> None:
+        """It has no step to continue."""
 
 
 OwnT = TypeVar("OwnT", bound=Agent)
 SharedT = TypeVar("SharedT", bound=CoreAgent)
 
 
-class Cores:
-    """The shared cores of a node; those of the load generator follow the server's."""
+class Scheduler:
+    """The run queues of a node's shared cores; the load generator's follow the server's."""
 
-    def __init__(self, node: ReferenceNode) -> None:
+    def __init__(self, node: Threads) -> None:
         self.node = node
         self.ranges = core_ranges(node.setup)
         self.number = n_cores(node.setup)
@@ -354,14 +373,14 @@ class Cores:
         """A waiting thread takes over a core."""
         goes_on_ps = self.node.now + self.node.times.switch_ps
         if agent.wait is not Wait.BLOCKS:
-            self.node.thawed(agent.number, agent.progress_until_ps, goes_on_ps)
+            self.node.resumed(agent.number, agent.progress_until_ps, goes_on_ps)
         self.node.count("switches")
         self.grant(core, agent)
         agent.goes_on_ps = goes_on_ps
-        agent.thaw(goes_on_ps)
+        agent.go_on(goes_on_ps)
 
     def release(self, agent: CoreAgent) -> None:
-        """A thread blocks: its core goes to another one."""
+        """A thread blocks: its core goes to another thread."""
         core = agent.core
         self.charge(agent)
         on_it = [self._virtual_ps(other) for other in self._on(core)]
@@ -454,8 +473,8 @@ class Cores:
 
     def _take_away(self, agent: CoreAgent, state: State) -> None:
         """A thread that was charged loses its core though it could go on."""
-        self.node.frozen(agent.number, agent.progress_until_ps)
-        agent.freeze()
+        self.node.preempted(agent.number, agent.progress_until_ps)
+        agent.preempt()
         self._forget(agent)
         agent.state = state
         self._vacate(agent.core)
@@ -562,3 +581,110 @@ class Cores:
         if timer is not None:
             timer.callbacks = []
             self.timers[core] = None
+
+
+class Quota:
+    """The pool of a period and what each core has taken; without a quota nothing is limited."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.setup = scheduler.node.setup
+        self.pool_ps = self.setup.quota_ps
+        self.local_ps = [0] * scheduler.number
+        self.throttled: dict[int, None] = {}
+        """Scheduler, the longest throttled first."""
+        self.timers: list[simpy.Event | None] = [None] * scheduler.number
+        self.first_number = scheduler.first_core_agent + scheduler.number
+
+    def start(self) -> None:
+        """The first period has begun."""
+        if self.setup.quota_ps > 0:
+            self._plan_period()
+
+    def limits(self, agent: CoreAgent) -> bool:
+        """Whether it is a thread of the server."""
+        return self.setup.quota_ps > 0 and agent.number < self.setup.io_threads
+
+    def throttles(self, agent: CoreAgent, core: int) -> bool:
+        """Whether a thread must not run on a core, as far as is known."""
+        return core in self.throttled and self.limits(agent)
+
+    def allows(self, agent: CoreAgent, core: int) -> bool:
+        """Whether a thread may run on a core now; if not, the core is throttled."""
+        if not self.limits(agent):
+            return True
+        if core in self.throttled:
+            return False
+        if self.local_ps[core] > 0 or self._refill(core):
+            return True
+        self.throttled[core] = None
+        self.scheduler.node.count("throttles")
+        self.scheduler.throttle_waiting(core)
+        return False
+
+    def begin(self, agent: CoreAgent, core: int) -> None:
+        """A thread runs on a core: plan when what the core has will be used up."""
+        if not self.limits(agent):
+            return
+        node = self.scheduler.node
+        tick_ps = max(1, self.setup.tick_ps)
+        ends_ps = -(-(node.now + self.local_ps[core]) // tick_ps) * tick_ps
+        timer = hold(node.env, self.first_number + core, ends_ps - node.now)
+        timer.callbacks = [lambda _event: self._used_up(core)]
+        self.timers[core] = timer
+
+    def cancel(self, core: int) -> None:
+        """No thread has the core."""
+        timer = self.timers[core]
+        if timer is not None:
+            timer.callbacks = []
+            self.timers[core] = None
+
+    def spend(self, agent: CoreAgent, core: int, time_ps: int) -> None:
+        """Charge a core for the time a thread has been on it."""
+        if self.limits(agent):
+            self.local_ps[core] -= time_ps
+
+    def give_back(self, agent: CoreAgent, core: int) -> None:
+        """A thread has blocked; if it was the core's only one, most of what is left is returned."""
+        if self.limits(agent) and not any(map(self.limits, self.scheduler.waiting(core))):
+            left_ps = max(0, self.local_ps[core] - KEPT_BUDGET_PS)
+            self.local_ps[core] -= left_ps
+            self.pool_ps += left_ps
+
+    def _refill(self, core: int) -> bool:
+        """Fill a core's slice up from the pool; returns whether the core then has any time."""
+        taken_ps = min(self.pool_ps, self.setup.quota_slice_ps - self.local_ps[core])
+        self.pool_ps -= taken_ps
+        self.local_ps[core] += taken_ps
+        return self.local_ps[core] > 0
+
+    def _used_up(self, core: int) -> None:
+        """What a core had is used up, or should be: its thread goes on if it may."""
+        self.timers[core] = None
+        agent = self.scheduler.occupants[core]
+        assert agent is not None
+        self.scheduler.charge(agent)
+        if self.allows(agent, core):
+            self.begin(agent, core)
+        else:
+            self.scheduler.stop(agent)
+
+    def _plan_period(self) -> None:
+        period = hold(
+            self.scheduler.node.env,
+            self.first_number + self.scheduler.number,
+            self.setup.quota_period_ps,
+        )
+        period.callbacks = [lambda _event: self._new_period()]
+
+    def _new_period(self) -> None:
+        """The pool holds the quota again, and throttled cores go on."""
+        if self.throttled:
+            self.scheduler.node.count("throttled_periods")
+        self.pool_ps = self.setup.quota_ps
+        for core in list(self.throttled):
+            if self._refill(core):
+                del self.throttled[core]
+                self.scheduler.unthrottle(core)
+        self._plan_period()
