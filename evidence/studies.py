@@ -528,7 +528,7 @@ _ALL: tuple[Study, ...] = (
         "articles",
         "every claim of five articles",
         duration="15 minutes",
-        artefact="calibration/validate/articles.json",
+        artefact="evidence/articles/articles.json",
         page="docs/articles.md",
         measure=Late("articles.page:artefact"),
         pages=Late("articles.page:pages"),

@@ -57,7 +57,6 @@ PACKAGES = {
         "today",
         "check",
         "validate",
-        "joint",
     ],
     "reports": [
         "study_duration",

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from forecache.hwprofiles.files import named
 from forecache.models.advice.choice import KNEE
-from forecache.sim.errors import InputError
 
 from .comparison import (
     ComparedDataset,
@@ -25,15 +24,11 @@ from .comparison import (
     Validation,
     summary_of,
 )
-from .counters import counter_checks
-from .dataset import MeasuredCase, is_of_memory, read_dataset
+from .dataset import MeasuredCase
 from .factors import FactorPosterior
-from .memory_dataset import validate_memory
 from .node_dataset import check_work, predict_points, read_node_dataset
 from .provenance import provenance_of
 from .series import curves_of
-from .set_operations import is_large_commands, validate_large_commands
-from .slot_migration import is_migration, validate_migrations
 
 Progress = Callable[[str], None]
 
@@ -50,9 +45,7 @@ def validate(
 ) -> Validation:
     """Predict every point of a dataset; only calibration points are fitted.
 
-    They are its own and those of the datasets it names as of the same machine. Durations of slot
-    migrations and of large commands have models of their own (`slot_migration.py`,
-    `set_operations.py`).
+    They are its own and those of the datasets it names as of the same machine.
 
     Parameters
     ----------
@@ -64,17 +57,9 @@ def validate(
     Raises
     ------
     InputError
-        The dataset or a profile can't be read.
+        The dataset or a profile can't be read, or the dataset is of something else than loads on
+        a node.
     """
-    asked, file = read_dataset(path)
-    if is_migration(asked):
-        return validate_migrations(asked, file)
-    if is_of_memory(asked):
-        if host is not None or engine is not None:
-            raise InputError(f"{file}: found a host or an engine; valid with memory is neither.")
-        return validate_memory(asked, file)
-    if is_large_commands(asked):
-        return validate_large_commands(asked, file)
     measured = read_node_dataset(path, host=host, engine=engine)
     dataset, cases, systems = measured.dataset, measured.cases, measured.systems
     count = measured.fitted_points
@@ -104,7 +89,6 @@ def validate(
         ],
         points=points,
         summary=summary_of(points, _METRICS),
-        counters=counter_checks(dataset, points),
         knee=knees_of(points),
     )
 

@@ -24,8 +24,7 @@ from typing import Any
 from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
 from forecache.calibration.drive.resp import RespClient
 from forecache.calibration.observe.readers.info import info_fields, info_number
-from forecache.calibration.validate.dataset import is_of_memory, list_datasets
-from forecache.calibration.validate.memory_dataset import validate_memory
+from forecache.calibration.validate.dataset import list_datasets
 from forecache.models.footprint.schema import (
     Hashes,
     Lists,
@@ -42,6 +41,7 @@ from forecache.sim.errors import EngineError
 from ..counts.large_command_counts import left_out
 from ..counts.shipped import json_text
 from ..harness import EMBEDDED, Asked, Files, at_hand
+from ..validation.memory import is_of_memory, validate_memory
 from .engines import unpacked
 from .footprint_errors import (
     errors_of,

@@ -9,7 +9,6 @@ from typing import Any
 from forecache.calibration.check.answers import CheckAnswer
 from forecache.calibration.doctor.abilities import Diagnosis
 from forecache.calibration.fit.report import CalibrationReport
-from forecache.calibration.validate.articles import JudgedClaims
 from forecache.calibration.validate.comparison import Validation
 from forecache.models.results.displayed import Displayed
 
@@ -39,8 +38,6 @@ def measured_tables(result: Displayed) -> Tables:
             "points": lambda: flat_table(result.points),
             "parameters": lambda: flat_table(result.parameters),
         }
-    if isinstance(result, JudgedClaims):
-        return {"claims": lambda: flat_table(result.rows)}
     if isinstance(result, Diagnosis):
         return {"abilities": lambda: _abilities(result)}
     if isinstance(result, Study):

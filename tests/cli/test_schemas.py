@@ -118,8 +118,6 @@ def test_an_answer_to_a_scenario(
         ("check", ["examples/check.yaml", "examples/check/measured.yaml", "-q"], {6}),
         ("plan", ["--from-bill", "examples/bill/export.csv", "--no-search", "-q"], {0}),
         ("simulate", ["examples/large-commands.yaml", "-q"], {0}),
-        ("validate", ["articles", "-q"], {0}),
-        ("validate", ["memory-footprint", "-q"], {0}),
         ("catalog", [], {0}),
         ("catalog", ["--family", "c7g"], {0}),
         *(("catalog", [name], {0}) for name in ("graviton3", "c7g.large", "valkey-9.1")),

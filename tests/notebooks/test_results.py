@@ -12,7 +12,6 @@ import pytest
 
 import forecache
 from forecache.calibration.doctor.abilities import Ability, Diagnosis
-from forecache.calibration.validate.articles import judged_claims
 from forecache.models.advice.node_answers import Recommended, Simulated
 from forecache.models.plan.results import Ceiling, NodeHeadroom, TodayAnswer
 from forecache.models.results.displayed import Displayed
@@ -93,7 +92,6 @@ RESULTS = {
     "explained": explained(),
     "compared": compared(),
     "today": today(),
-    "claims": judged_claims(),
     "doctor": Diagnosis(
         version="0.1.0",
         abilities=(

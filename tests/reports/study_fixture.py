@@ -28,8 +28,10 @@ from forecache.calibration.validate.comparison import (
     ComparedEngine,
     ComparedHost,
     ComparedPoint,
+    DataProvenance,
     FittedFactor,
     Knee,
+    ProfileOrigins,
     Validation,
     summary_of,
 )
@@ -377,6 +379,10 @@ def validation() -> Validation:
         host=ComparedHost("graviton4", "Graviton4", False),
         engine=ComparedEngine("valkey-8.1", "8.1"),
         fitted=[FittedFactor("host", 1.1, 0.9, 1.3, 0.2, [0, 1], "speed of the whole host")],
+        provenance=DataProvenance(
+            [0, 1], [2, 3], {"host graviton4": ProfileOrigins({}, None, {})}, [], {}
+        ),
+        warnings=[],
         points=points,
         summary=summary_of(points, ["throughput_rps", "p99_ms"]),
         knee={"command get": Knee(9, 6)},

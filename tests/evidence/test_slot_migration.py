@@ -7,9 +7,9 @@ import pytest
 
 from evidence.live.migration_check import PLANS, fit, fit_operator, predict
 from evidence.live.migration_live import Measured, Trial
+from evidence.validation import validate
+from evidence.validation.slot_migration import Rebalance, duration_s, validate_migrations
 from forecache.calibration.validate.dataset import read_dataset
-from forecache.calibration.validate.slot_migration import Rebalance, duration_s, validate_migrations
-from forecache.calibration.validate.validate import validate
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.over_time.cluster.slots.migration import SAVE_FSYNCS
 from forecache.sim.errors import InputError

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from forecache.calibration.validate.comparison import DataRoles, summary_of
+from forecache.calibration.validate.dataset import Dataset, DatasetPoint
 from forecache.hwprofiles.files import parse
 from forecache.models.footprint.answers import warnings_of
 from forecache.models.footprint.errors import used_interval
@@ -14,14 +16,7 @@ from forecache.models.footprint.weigh import beside_of, node_of, weigh
 from forecache.models.layouts.generations import is_managed
 from forecache.sim.errors import InputError
 
-from .comparison import (
-    ComparedDataset,
-    ComparedMemoryPoint,
-    DataRoles,
-    MemoryValidation,
-    summary_of,
-)
-from .dataset import Dataset, DatasetPoint
+from .answer import DatasetValidation, MemoryPoint, NotedDataset
 
 QUANTITY = "used_memory_bytes"
 
@@ -35,7 +30,12 @@ _OF_POPULATIONS = frozenset(
 )
 
 
-def validate_memory(dataset: Dataset, file: str) -> MemoryValidation:
+def is_of_memory(dataset: Dataset) -> bool:
+    """Whether the footprint model predicts it."""
+    return dataset.scenario.get("kind") == "memory"
+
+
+def validate_memory(dataset: Dataset, file: str) -> DatasetValidation:
     """Predict every point of a dataset of memory, which messages call `file`.
 
     What is predicted has its 95% interval.
@@ -63,7 +63,7 @@ def validate_memory(dataset: Dataset, file: str) -> MemoryValidation:
         )
         used = used_interval(scenario, node.generation, weight)
         points.append(
-            ComparedMemoryPoint(
+            MemoryPoint(
                 index=index,
                 given=point.given,
                 role=point.role,
@@ -75,12 +75,12 @@ def validate_memory(dataset: Dataset, file: str) -> MemoryValidation:
         )
     notes = [source.note for source in dataset.sources if source.note]
     held_out = [point.index for point in points if point.held_out]
-    return MemoryValidation(
-        dataset=ComparedDataset(dataset.id, dataset.title, Path(file).name, notes),
+    return DatasetValidation(
+        dataset=NotedDataset(dataset.id, dataset.title, Path(file).name, notes),
         provenance=DataRoles([], held_out),
         warnings=list(dict.fromkeys(warnings)),
         points=points,
-        summary=summary_of(points, [QUANTITY], bands=(OPEN, MANAGED)),
+        summary=summary_of(points, [QUANTITY]),
     )
 
 

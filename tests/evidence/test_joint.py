@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from forecache.calibration.joint.descent import Slope, Walk
-from forecache.calibration.joint.fit import fit_jointly, likely_discrepancy, posterior
-from forecache.calibration.joint.left_out import Predicted, Scored, honest_discrepancies
-from forecache.calibration.joint.points import JointPoint, joint_points
-from forecache.calibration.joint.prior import error_covariance, prior_covariance
+from evidence.joint.descent import Slope, Walk
+from evidence.joint.fit import fit_jointly, likely_discrepancy, posterior
+from evidence.joint.left_out import Predicted, Scored, honest_discrepancies
+from evidence.joint.points import JointPoint, joint_points
+from evidence.joint.prior import error_covariance, prior_covariance
 
 NAMES = ["graviton4.user_ipc", "asynchronous.execute_lines"]
 

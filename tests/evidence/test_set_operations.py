@@ -7,8 +7,8 @@ import yaml
 
 from evidence.counts.large_command_counts import COMMANDS, member, solve
 from evidence.live.large_commands_page import section
-from forecache.calibration.validate.dataset import read_dataset
-from forecache.calibration.validate.set_operations import (
+from evidence.validation import validate
+from evidence.validation.set_operations import (
     COPIED_PAGE_NS,
     QUANTITY,
     TOUCH_SCALE,
@@ -16,7 +16,7 @@ from forecache.calibration.validate.set_operations import (
     lasting,
     scenarios_of,
 )
-from forecache.calibration.validate.validate import validate
+from forecache.calibration.validate.dataset import read_dataset
 from forecache.models.over_time.large_commands.work import COUNTED
 from forecache.sim.effort import VARIABLE
 from forecache.sim.errors import InputError

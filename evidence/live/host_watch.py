@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import time
 
+from forecache.hwprofiles.capture.collect import Collected, look
+from forecache.hwprofiles.capture.host import interruption_curve, wake_curve
+from forecache.hwprofiles.capture.machine import busy_cpu_seconds, inspect_machine
+from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
-
-from ..schema import HostProfile
-from .collect import Collected, look
-from .host import interruption_curve, wake_curve
-from .machine import busy_cpu_seconds, inspect_machine
 
 LOOK_S = 0.7
 """Of busy CPUs; a run of wake-ups takes about as long again at most."""

@@ -1,7 +1,6 @@
 """The claims of the articles the project began with, as they were judged.
 
-To predict them all takes minutes and needs more than a user's machine has installed. They are
-judged with every release (`make evidence STUDY=articles`), and the result comes with the package.
+They are judged with every release: `make evidence STUDY=articles`.
 """
 
 from __future__ import annotations
@@ -9,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from forecache.models.results.displayed import Displayed
 from forecache.sim.plain import Result, where_set
+
+ARTEFACT = Path("evidence/articles/articles.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class JudgedClaim(Result):
 
 
 @dataclass(frozen=True)
-class JudgedClaims(Displayed):
+class JudgedClaims(Result):
     """All claims; `summary` counts verdicts by role."""
 
     kind: str
@@ -90,5 +90,5 @@ class JudgedClaims(Displayed):
 
 def judged_claims() -> JudgedClaims:
     """Every claim with its prediction."""
-    text = files(__package__).joinpath("articles.json").read_text(encoding="utf-8")
+    text = ARTEFACT.read_text(encoding="utf-8")
     return JudgedClaims.from_dict(json.loads(text))

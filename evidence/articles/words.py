@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from forecache.calibration.validate.articles import JudgedClaim
+from .judged import JudgedClaim
 
 BAD = ("misses", "disagrees", "wrong")
 """Verdicts on what a model does not make."""

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
+from forecache.calibration.validate.comparison import ComparedDataset, FittedFactor, summary_of
+from forecache.calibration.validate.dataset import Dataset
 from forecache.hwprofiles.files import parse
 from forecache.models.over_time.large_commands.commands import Lasting
 from forecache.models.over_time.large_commands.intervals import model_error
@@ -26,8 +28,7 @@ from forecache.models.results.intervals import interval_over_cases
 from forecache.sim.effort import check_work
 from forecache.sim.errors import InputError
 
-from .comparison import ComparedDataset, ComparedPoint, DurationValidation, FittedFactor, summary_of
-from .dataset import Dataset
+from .answer import DatasetValidation, LargeCommandPoint
 
 QUANTITY = "lasts_s"
 
@@ -159,7 +160,7 @@ def _solved(
     return math.exp(brentq(off, low, high, xtol=1e-5))
 
 
-def validate_large_commands(dataset: Dataset, file: str) -> DurationValidation:
+def validate_large_commands(dataset: Dataset, file: str) -> DatasetValidation:
     """Fit the calibration points, predict all; the metric is `lasts_s`.
 
     Raises
@@ -193,7 +194,7 @@ def validate_large_commands(dataset: Dataset, file: str) -> DurationValidation:
             error=model_error(chosen.work.errors.lasts, chosen),
         )
         points.append(
-            ComparedPoint(
+            LargeCommandPoint(
                 index=number,
                 given=point.given,
                 role=point.role,
@@ -207,7 +208,7 @@ def validate_large_commands(dataset: Dataset, file: str) -> DurationValidation:
         TOUCH_SCALE: "the server's waits for memory against its host's profile",
         COPIED_PAGE_NS: "the client moves a page of a growing text to new memory; ns",
     }
-    return DurationValidation(
+    return DatasetValidation(
         dataset=ComparedDataset(dataset.id, dataset.title, file),
         fitted=[
             FittedFactor(name, value, value, value, 0.0, rows, notes[name])

@@ -18,16 +18,20 @@ from typing import Any
 
 import numpy as np
 
+from forecache.calibration.validate.dataset import (
+    MeasuredCase,
+    list_datasets,
+    load_dataset,
+    why_not_predicted,
+)
+from forecache.calibration.validate.factors import FIT_REQUESTS
+from forecache.calibration.validate.node_dataset import system_of
 from forecache.models.node.setup import NodeTimes
 from forecache.models.prediction.run_length import Window, window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
 from forecache.models.prediction.system import System
 from forecache.models.prediction.uncertainty import Range, host_ranges, moved
 from forecache.models.step_times.inputs import NodeInputs
-
-from ..validate.dataset import MeasuredCase, list_datasets, load_dataset, why_not_predicted
-from ..validate.factors import FIT_REQUESTS
-from ..validate.node_dataset import system_of
 
 Where = Mapping[str, float]
 """By name: how many standard errors a number lies from its prior value."""

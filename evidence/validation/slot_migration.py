@@ -21,6 +21,13 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from scipy.optimize import brentq
 
+from forecache.calibration.validate.comparison import (
+    ComparedDataset,
+    ComparedPoint,
+    FittedFactor,
+    summary_of,
+)
+from forecache.calibration.validate.dataset import Dataset, DatasetPoint
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.record import Record
 from forecache.models.advice.answers import load_cases
@@ -44,8 +51,7 @@ from forecache.models.prediction.predict import predict_cases
 from forecache.models.results.intervals import interval_over_cases
 from forecache.sim.errors import InputError
 
-from .comparison import ComparedDataset, ComparedPoint, DurationValidation, FittedFactor, summary_of
-from .dataset import Dataset, DatasetPoint
+from .answer import DatasetValidation
 from .dip import ClosedLoopClients, rates
 
 QUANTITY = "duration_s"
@@ -122,7 +128,7 @@ def is_migration(dataset: Dataset) -> bool:
     return all(QUANTITY in point.observed for point in dataset.points)
 
 
-def validate_migrations(dataset: Dataset, file: str) -> DurationValidation:
+def validate_migrations(dataset: Dataset, file: str) -> DatasetValidation:
     """Fit the calibration points of each method, predict all points.
 
     Raises
@@ -171,7 +177,7 @@ def validate_migrations(dataset: Dataset, file: str) -> DurationValidation:
         )
     names = dict.fromkeys(name for point in points for name in point.observed)
     note = "against the host that the work was measured on"
-    return DurationValidation(
+    return DatasetValidation(
         dataset=ComparedDataset(dataset.id, dataset.title, file),
         fitted=[
             FittedFactor(

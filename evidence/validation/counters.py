@@ -10,48 +10,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
-from forecache.models.breakdown.explain import steps_of
-from forecache.models.prediction.predict import SERVER_CPU, Metrics, Prediction
-from forecache.models.prediction.simulation import times_of
-from forecache.models.prediction.system import System
-from forecache.models.scenario.sweeps import Case
-from forecache.models.step_times.inputs import NodeInputs
-
-from .comparison import ComparedPoint, CountedInstructions, CounterCheck, CounterValues, ServerWork
-from .dataset import Dataset
+from forecache.calibration.validate.comparison import ComparedPoint, Validation
+from forecache.calibration.validate.dataset import Dataset, read_dataset
+from forecache.sim.plain import Result
 
 _PART = re.compile(r"([\d.]+)\s*([KMG]?)\s*(set|get)s?\b", re.IGNORECASE)
 _RATE = re.compile(r"([\d.]+)\s*(set|get)/s", re.IGNORECASE)
 _THOUSANDS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
-_STEP = 0.01
 _US = 1e-6
 
 
-def server_work(system: System, inputs: NodeInputs, nominal: Sequence[Metrics]) -> ServerWork:
-    """What the server spends on a request, from runs at the numbers of `inputs`.
+@dataclass(frozen=True)
+class CounterValues(Result):
+    """A counter of a whole run, per request."""
 
-    Instructions of the engine's own code follow from how much its steps are shorter on a core that
-    retires 1% more a cycle.
-    """
-    cpu_us = sum(metrics.values[SERVER_CPU] for metrics in nominal) / len(nominal)
-    speed = inputs.speed
-    faster = replace(inputs, speed=replace(speed, user_ipc=speed.user_ipc * (1.0 + _STEP)))
+    measured: float
+    predicted: float
 
-    counted = Prediction(Case(given={}, scenario=inputs.scenario), system, list(nominal), [])
 
-    def steps_us(numbers: NodeInputs) -> float:
-        return sum(us for _, _, us in steps_of(counted, times=times_of(numbers)))
+@dataclass(frozen=True)
+class CountedInstructions(Result):
+    """Instructions per request: all of them, and predicted those of the engine's own code."""
 
-    per_us = 1e3 * speed.user_ipc * speed.clock_ghz
-    saved_us = steps_us(inputs) - steps_us(faster)
-    return ServerWork(
-        cpu_us=cpu_us,
-        cycles=cpu_us * 1e3 * speed.clock_ghz,
-        user_instructions=saved_us * per_us * (1.0 + _STEP) / _STEP,
-    )
+    measured: float
+    predicted_user: float
+
+
+@dataclass(frozen=True)
+class CounterCheck(Result):
+    """What a profiler counted over a run, which may hold several points, beside the model."""
+
+    given: Mapping[str, Any]
+    """What the points of the run share."""
+    points: Sequence[int]
+    cpus_used: CounterValues
+    cpu_us: CounterValues
+    cycles: CounterValues
+    instructions: CountedInstructions
+
+
+def with_counters(answer: Validation) -> dict[str, Any]:
+    """A validation as plain data, with the counters of its dataset's runs."""
+    dataset, _ = read_dataset(answer.dataset.id)
+    checks = counter_checks(dataset, answer.points)
+    return {**answer.to_dict(), "counters": [check.to_dict() for check in checks]}
 
 
 def counter_checks(dataset: Dataset, points: Sequence[ComparedPoint]) -> list[CounterCheck]:

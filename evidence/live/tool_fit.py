@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from forecache.calibration.bundle.points import ObservedPoint
+from forecache.calibration.fit.regression import Problem, fit
+from forecache.calibration.fit.scenarios import scenario_of
 from forecache.hwprofiles.quantity import Quantity
 from forecache.models.engines.generator import GeneratorProfile
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.prediction.system import System
 from forecache.models.scenario.sweeps import Case
-
-from ..bundle.points import ObservedPoint
-from .regression import Problem, fit
-from .scenarios import scenario_of
 
 SCALES = ("user_scale", "kernel_scale")
 POINT_ERROR = 0.05

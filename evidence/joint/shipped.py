@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from forecache.calibration.validate.dataset import read_dataset
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import dump_yaml
 from forecache.hwprofiles.learned import SOURCE, Learned, LearnedTogether, LearnedWork
@@ -15,7 +16,6 @@ from forecache.hwprofiles.schema import HostProfile
 from forecache.models.node.policies import POLICIES
 from forecache.models.prediction.uncertainty import host_ranges, moved
 
-from ..validate.dataset import read_dataset
 from .fit import JointFit
 from .points import OF_A_TENANT
 

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
+from evidence.live.host_watch import HostWatch
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.capture import inspect_machine, watch
-from forecache.hwprofiles.capture.watch import HostWatch
 from forecache.sim.errors import InputError
 
 HOST = load_host("graviton3-c7g.4xlarge")
