@@ -1,10 +1,11 @@
 """What the command line answers, kept and compared: nothing may change but what is meant to.
 
 `python -m verification.answers take FILE` runs every example and `RANDOM` scenarios of every kind,
-and keeps their JSON and the text on a terminal. `python -m verification.answers compare FILE` runs
-the same again, asks for equal values to the last bit, and prints what differs. The file is of one
-machine: another one may round differently. It holds the random scenarios themselves, so that a
-change to `consistency/scenarios.py` does not change what is asked.
+and keeps their JSON, and the text of examples on a terminal. `python -m verification.answers
+compare FILE` runs the same again, asks for equal values to the last bit, and prints what differs;
+each takes some minutes on two idle cores. The file is of one machine: another one may round
+differently. It holds the random scenarios themselves, so that a change to
+`consistency/scenarios.py` does not change what is asked.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from typing import Any, TypeVar
 import yaml
 
 from forecache.cli import EXIT_BAD_INPUT, main
-from forecache.hwprofiles.files import write_text_atomic
 
 from .consistency.draws import Draws
 from .consistency.run import KINDS, scenario_of
@@ -116,7 +116,7 @@ def random_question(kind: str, number: int) -> Question:
 
 
 def answered(question: Question) -> Answered:
-    """Ask, once for the values and once for the text."""
+    """Ask, once for the values and of an example once more for the text."""
     with tempfile.TemporaryDirectory() as scratch:
         place = contextlib.nullcontext()
         if question.scenario is not None:
@@ -132,7 +132,9 @@ def answered(question: Question) -> Answered:
             values = _lasting(json.loads(printed)) if printed else None
             if sweeps and not code:
                 values[_TABLE] = _rows(swept)
-            _, text = _ran([*words, *(["--out", f"{swept}-text"] if sweeps else [])])
+            text = ""
+            if question.scenario is None:
+                _, text = _ran([*words, *(["--out", f"{swept}-text"] if sweeps else [])])
         return Answered(question, code, values, text.replace(scratch, "FOLDER"))
 
 
@@ -202,11 +204,15 @@ def changes(before: Answered, now: Answered) -> list[str]:
     return found + list(itertools.islice(lines, 4 * _SHOWN))
 
 
-def take(pool: Executor) -> list[Answered]:
-    """Answers to all questions."""
+def take(pool: Executor, only: str) -> Iterator[Answered]:
+    """Answers to all questions whose name holds `only`, as they come."""
     wanted = [(kind, number) for kind, count in RANDOM.items() for number in range(count)]
-    examples = pool.map(partial(_said, answered), example_questions())
-    return [*examples, *pool.map(partial(_said, _valid), wanted)]
+    wanted = [
+        (kind, number) for kind, number in wanted if only in random_question(kind, number).name
+    ]
+    examples = [question for question in example_questions() if only in question.name]
+    yield from pool.map(partial(_said, _valid), wanted)
+    yield from pool.map(partial(_said, answered), examples)
 
 
 def _said(ask: Callable[[T], Answered], what: T) -> Answered:
@@ -216,9 +222,10 @@ def _said(ask: Callable[[T], Answered], what: T) -> Answered:
     return found
 
 
-def compare(pool: Executor, file: Path) -> int:
+def compare(pool: Executor, file: Path, only: str) -> int:
     """Ask everything in a file again, print what differs, and return at how many questions."""
-    before = [_read(row) for row in json.loads(file.read_text(encoding="utf-8"))]
+    lines = file.read_text(encoding="utf-8").splitlines()
+    before = [each for each in map(_read, map(json.loads, lines)) if only in each.question.name]
     differ = 0
     for was, now in zip(
         before,
@@ -242,16 +249,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns 1 if anything differs."""
     parser = argparse.ArgumentParser(prog="python -m verification.answers", description=__doc__)
     parser.add_argument("what", choices=("take", "compare"))
-    parser.add_argument("file", type=Path, help="JSON, of some megabytes")
+    parser.add_argument("file", type=Path, help="JSON lines, of some megabytes")
+    parser.add_argument("--only", default="", help="questions whose name holds this text")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as cache:
         # What an earlier version kept is not what this one answers.
         os.environ |= {"XDG_CACHE_HOME": cache, "COLUMNS": "100"}
         with ProcessPoolExecutor() as pool:
             if given.what == "compare":
-                return min(1, compare(pool, given.file))
-            rows = [asdict(each) for each in take(pool)]
-    write_text_atomic(given.file, json.dumps(rows) + "\n")
+                return min(1, compare(pool, given.file, given.only))
+            with given.file.open("w", encoding="utf-8") as lines:
+                for each in take(pool, given.only):
+                    print(json.dumps(asdict(each)), file=lines, flush=True)
     return 0
 
 
