@@ -42,9 +42,7 @@ PACKAGES = {
         "large_commands",
         "overcommit",
         "serverless",
-        "over_seeds",
         "runs",
-        "run_effort",
         "simulate_scenario",
     ],
     "calibration": [
@@ -59,9 +57,7 @@ PACKAGES = {
         "validate",
     ],
     "reports": [
-        "study_duration",
         "study_answer",
-        "study_inputs",
         "text",
         "figures",
         "terminal",

@@ -8,8 +8,8 @@ from typing import Any
 from forecache.models.plan.results import CommandLatency
 
 from .commands import ALIKE, SAME, Placed, is_demand
+from .data import Notes, rounded
 from .nodes import SlowEntry, TodaysNode
-from .notes import Notes, rounded
 
 SEEN = 0.002
 """Of the main thread's time, what slow commands must take to be simulated, which takes long: of a

@@ -146,25 +146,21 @@ class ProfileOrigins(Result):
 
 
 @dataclass(frozen=True)
-class DataRoles(Result):
-    """Positions in the dataset of the points that were fitted, and of those that may not be."""
-
-    calibration_points: Sequence[int]
-    held_out_points: Sequence[int]
-
-
-@dataclass(frozen=True)
-class DataProvenance(DataRoles):
+class DataProvenance(Result):
     """Origins of all numbers that predictions rest on.
 
     Attributes
     ----------
+    calibration_points, held_out_points
+        Positions in the dataset of those that were fitted, and of those that may not be.
     problems
         One sentence for each break of the rule that nothing held out may be fitted.
     same_machine_points
         Those of other datasets that were fitted too.
     """
 
+    calibration_points: Sequence[int]
+    held_out_points: Sequence[int]
     profiles: Mapping[str, ProfileOrigins]
     problems: Sequence[str]
     same_machine_points: Mapping[str, Sequence[int]]

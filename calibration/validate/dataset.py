@@ -148,14 +148,7 @@ def list_datasets() -> list[Dataset]:
 
 
 def read_dataset(name: str | Path) -> tuple[Dataset, str]:
-    """A dataset by the id of a shipped one or from a file, and what to call it in messages.
-
-    Raises
-    ------
-    InputError
-        No dataset has that id; the file can't be read, or a field is missing, misspelt or without
-        a unit.
-    """
+    """A dataset by the id of a shipped one or from a file, and what to call it in messages."""
     text = str(name)
     if names_file(text):
         return parse(Dataset, read_with_files(name), file=name), text
@@ -179,11 +172,6 @@ def load_dataset(name: str | Path, *, unopened: bool = False) -> tuple[Dataset, 
     unopened
         Whether quantities that are null, because nobody has looked yet, are asked for: they are
         nan in `observed`. Otherwise they are left out.
-
-    Raises
-    ------
-    InputError
-        As `read_dataset`, or a point is none the node model predicts.
     """
     dataset, file = read_dataset(name)
     if not is_of_a_node(dataset):

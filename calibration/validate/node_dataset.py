@@ -123,11 +123,6 @@ def read_node_dataset(
         Name or file of a profile that takes the place of the dataset's own.
     unopened
         As in `load_dataset`: measurements may be missing.
-
-    Raises
-    ------
-    InputError
-        A dataset or a profile can't be read.
     """
     dataset, cases = load_dataset(path, unopened=unopened)
     systems = [system_of(case.scenario, host=host, engine=engine, path=path) for case in cases]
@@ -253,11 +248,6 @@ def system_of(
     ----------
     fitted
         Whether a host of the catalogue is as it was fitted to datasets, or as it was known before.
-
-    Raises
-    ------
-    InputError
-        A profile can't be read; the message begins with `path`.
     """
     try:
         profile: HostProfile = load_host(

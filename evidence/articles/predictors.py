@@ -11,7 +11,7 @@ from typing import Any
 
 from forecache.models.advice.answers import load_cases
 from forecache.models.cost.answer import cost
-from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_transfer
+from forecache.models.cost.bill import ecpu_of_get, ecpu_of_transfer
 from forecache.models.footprint.schema import Sets, Strings
 from forecache.models.layouts.allocator import Allocator
 from forecache.models.over_time.simulate_scenario import simulate_over_time

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from forecache.calibration.validate.comparison import (
     ComparedDataset,
     ComparedPoint,
-    DataRoles,
     FittedFactor,
     MetricErrors,
 )
@@ -20,6 +19,14 @@ class NotedDataset(ComparedDataset):
     """A dataset with the notes of its sources."""
 
     notes: Sequence[str] = where_set(())
+
+
+@dataclass(frozen=True)
+class DataRoles(Result):
+    """Positions in the dataset of the points that were fitted, and of those that may not be."""
+
+    calibration_points: Sequence[int]
+    held_out_points: Sequence[int]
 
 
 @dataclass(frozen=True, kw_only=True)

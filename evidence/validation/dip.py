@@ -4,7 +4,7 @@ Its threads are taken to be the limit, as where more connections make nothing bu
 connections of a thread have their turn, and a thread has replies of that many to work on when
 servers stand still. Two things take from that: all primaries but the target save nodes.conf at the
 same time, once a slot (`models/over_time/cluster/slots/migration.py`), and threads draw keys
-for the connections to a new shard (`redirects.py` beside it).
+for the connections to a new shard (`slot_map.py` beside it).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from pydantic import ConfigDict, Field
 
 from forecache.hwprofiles.record import Record
-from forecache.models.over_time.cluster.slots.redirects import drawing_mean, drawing_s
+from forecache.models.over_time.cluster.slots.slot_map import drawing_mean, drawing_s
 from forecache.models.over_time.cluster.slots.slots import SLOTS
 
 DRAW_NS = 130.0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.validate.comparison import DataRoles, summary_of
+from forecache.calibration.validate.comparison import summary_of
 from forecache.calibration.validate.dataset import Dataset, DatasetPoint
 from forecache.hwprofiles.files import parse
 from forecache.models.footprint.answers import warnings_of
@@ -16,7 +16,7 @@ from forecache.models.footprint.weigh import beside_of, node_of, weigh
 from forecache.models.layouts.generations import is_managed
 from forecache.sim.errors import InputError
 
-from .answer import DatasetValidation, MemoryPoint, NotedDataset
+from .answer import DataRoles, DatasetValidation, MemoryPoint, NotedDataset
 
 QUANTITY = "used_memory_bytes"
 

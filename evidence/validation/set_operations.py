@@ -20,8 +20,8 @@ from forecache.calibration.validate.comparison import ComparedDataset, FittedFac
 from forecache.calibration.validate.dataset import Dataset
 from forecache.hwprofiles.files import parse
 from forecache.models.over_time.large_commands.commands import Lasting
-from forecache.models.over_time.large_commands.intervals import model_error
 from forecache.models.over_time.large_commands.scenario import LargeCommands
+from forecache.models.over_time.large_commands.simulate import model_error
 from forecache.models.over_time.large_commands.timeline import lasting_of, place_of
 from forecache.models.over_time.large_commands.work import load_work
 from forecache.models.results.intervals import interval_over_cases

@@ -51,13 +51,7 @@ class Systems:
         self._known: dict[tuple[str, tuple[str, str | None], str], System] = {}
 
     def of(self, case: Case[Scenario]) -> tuple[Case[Scenario], System]:
-        """The case, with a load generator if it names none, and its system.
-
-        Raises
-        ------
-        InputError
-            The host, the engine or the tool is not known, or they don't go with the case.
-        """
+        """The case, with a load generator if it names none, and its system."""
         scenario = case.scenario
         name = scenario.host
         if name is None:
@@ -89,11 +83,6 @@ def load_cases(source: ScenarioSource) -> list[tuple[Case[Scenario], System]]:
     ----------
     source
         Path of a scenario file, or its content.
-
-    Raises
-    ------
-    InputError
-        The file, a field, the host, the engine or the tool is not known or not valid.
     """
     file = name_of(source)
     data = content_of(source)
@@ -114,13 +103,7 @@ def name_of(source: ScenarioSource) -> str:
 
 
 def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
-    """The case with a load generator that speaks the engine's protocol, if it names none.
-
-    Raises
-    ------
-    InputError
-        It names one that doesn't.
-    """
+    """The case with a load generator that speaks the engine's protocol, if it names none."""
     load = case.scenario.load_generator
     if engine.engine != "memcached" or load.tool.replace("_", "-") == MEMCACHED_TOOL:
         return case

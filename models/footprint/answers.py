@@ -134,11 +134,6 @@ def memory(source: ScenarioSource) -> MemoryAnswer:
     source
         A scenario of `kind: memory`, or one of a node, whose keys and values are taken; path of its
         file, or its content.
-
-    Raises
-    ------
-    InputError
-        The file or a field of it is not valid.
     """
     file = "scenario" if isinstance(source, Mapping) else str(source)
     data = content_of(source)
@@ -210,11 +205,6 @@ def of_node(scenario: Scenario, engine: EngineProfile | None = None) -> MemorySc
     ----------
     engine
         The one that it names; looked up if left out.
-
-    Raises
-    ------
-    InputError
-        The engine isn't known.
     """
     engine = engine or load_engine(scenario.engine, scenario.engine_version)
     workload = scenario.workload

@@ -254,13 +254,7 @@ class Weight:
 
 
 def node_of(scenario: MemoryScenario) -> NodeFootprint:
-    """Where a scenario's data lies.
-
-    Raises
-    ------
-    InputError
-        The engine, or cluster mode of its version, isn't known.
-    """
+    """Where a scenario's data lies."""
     g = generation(scenario.engine, scenario.engine_version)
     slots = None
     if scenario.cluster:
@@ -275,13 +269,7 @@ def served_slots(scenario: MemoryScenario) -> int:
 
 
 def check_cluster(g: Generation) -> None:
-    """Refuse cluster mode where its index of keys isn't modelled.
-
-    Raises
-    ------
-    InputError
-        It isn't.
-    """
+    """Refuse cluster mode where its index of keys isn't modelled."""
     if g.slots is None:
         raise InputError(
             f"field 'cluster': found true; valid with {g.name} is false: up to Redis 6.2 a radix "

@@ -24,13 +24,11 @@ from .inputs import NodeInputs, user_rate
 from .interruptions import interruption_table_ps, wake_latencies_ns
 from .locks import SECTIONS, futex_ns, item_locks, list_table, lock_table, section_ns
 from .persistence import LogTimes, copy_on_write_ps, log_times
-from .request_interval import shared_line_ns
 from .sharing import shares_cores
-from .siblings import sibling_scale
 from .stalls import stall_shares, with_stalls
 from .tls import TlsTimes, tls_times
 from .values import FREE_PUSH_SHARE
-from .workload_caches import WorkloadCaches, workload_caches
+from .workload_caches import WorkloadCaches, shared_line_ns, workload_caches
 
 KERNEL_VARIATION = 0.12
 """Coefficient of variation of a system call's duration from run to run (assumed: repeated socket
@@ -369,3 +367,30 @@ def _ps(time_ns: float) -> int:
 
 def _table(times_ns: object) -> np.ndarray:
     return np.rint(np.asarray(times_ns, float) * _PS_PER_NS).astype(np.int64)
+
+
+# --- two threads on one physical core: how much slower each of them runs --------------------------
+
+# On a host with two threads a core a CPU of the operating system is half a core. Linux gives a
+# thread a core of its own while there is one (`select_idle_core` in kernel/sched/fair.c), so that
+# only more busy threads than cores share some.
+
+
+def sibling_scale(cores: int, speed: float) -> np.ndarray:
+    """How many times as long a step takes, in units of 1 / `JITTER_ONE`, by busy threads from 0 on.
+
+    With b busy threads on c cores 2 (b - c) threads share one, each as often as any other: a
+    thread's mean speed is that of those that share and of those that don't, by their numbers.
+
+    Parameters
+    ----------
+    cores
+        Physical ones; 0: no two threads share one, and the table is empty.
+    speed
+        Of each of two threads on one core, against that of a thread that has it alone.
+    """
+    if cores == 0:
+        return np.zeros(0, np.int64)
+    busy = np.arange(2 * cores + 1)
+    sharing = 2 * np.maximum(0, busy - cores) / np.maximum(1, busy)
+    return np.rint(JITTER_ONE / (1 - sharing * (1 - speed))).astype(np.int64)

@@ -83,11 +83,6 @@ def with_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     ----------
     changes
         Texts by name of a control, as a form has them; of the switch true or false.
-
-    Raises
-    ------
-    InputError
-        There is no such control.
     """
     names = {control.name for control in CONTROLS}
     found = dict(data)

@@ -15,8 +15,8 @@ from forecache.models.results.displayed import Displayed
 from .. import figures
 from ..study_answer import Study
 from ..text.accuracy import accuracy_rows, calibration_warnings, quantities
-from ..text.engines import engine_name
 from ..text.formats import plain
+from ..text.settings import engine_name
 from .card import Card
 from .tables import Tables, points_table
 from .tidy import TidyTable, flat_table, tidy

@@ -22,7 +22,6 @@ from ..text.accuracy import (
     role_name,
     worst_points,
 )
-from ..text.engines import engine_name
 from ..text.formats import (
     UNKNOWN,
     milliseconds,
@@ -32,7 +31,7 @@ from ..text.formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from ..text.settings import setting_name, setting_text, varying_keys
+from ..text.settings import engine_name, setting_name, setting_text, varying_keys
 from ..text.wording import depth_phrase
 from .columns import Column, print_columns, widths
 from .console import plain_table, print_warnings

@@ -13,7 +13,7 @@ from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import ReferenceNode, run_reference
 from forecache.models.node.setup import JITTER_ONE, NO_LIMIT, QUANTILES, NodeSetup
 from forecache.models.node.simulate import COUNTERS, run_compiled
-from forecache.models.step_times.siblings import sibling_scale
+from forecache.models.step_times.stages import sibling_scale
 from forecache.sim.native import library
 from verification.nodes.sample_node import sample_setup, sample_times
 

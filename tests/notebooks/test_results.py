@@ -352,12 +352,12 @@ def test_what_is_not_there_is_told() -> None:
 def test_a_package_that_is_not_there_is_told(
     library: str | None, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from forecache.reports.notebook import frames
+    from forecache.reports.notebook import tables
 
     def nothing(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(frames, "import_module", nothing)
+    monkeypatch.setattr(tables, "import_module", nothing)
     with pytest.raises(InputError, match=re.escape(command)):
         recommended().to_frame(library=library)
 

@@ -36,11 +36,16 @@ from forecache.calibration.validate.comparison import (
     summary_of,
 )
 from forecache.models.advice.next_measurement import Gain, MeasureNext
-from forecache.models.advice.node_answers import EngineSummary, HostSummary, StudyTarget
+from forecache.models.advice.node_answers import (
+    EngineSummary,
+    HostSummary,
+    NumberOrigin,
+    StudyTarget,
+)
 from forecache.models.advice.recommend import Recommendation, SloVerdict
 from forecache.models.advice.regret import Regret
 from forecache.models.results.points import LoadPoint, NextBottleneck, Point, Stage
-from forecache.reports.study_answer import HostNumber, HostNumbers, Study, StudyProvenance
+from forecache.reports.study_answer import HostNumbers, Study, StudyProvenance
 from forecache.sim.statistics import Estimate
 from tests.made_points import PROVENANCE, made_point, made_recommendation
 
@@ -317,14 +322,14 @@ def host_profile() -> HostNumbers:
             latency = latency * (1 - inside) + latency_ns * inside
         curve.append([size, latency])
     rows = [
-        *(HostNumber(f"caches.{name}.size_bytes", size, "bytes", None, None, "measured")
+        *(NumberOrigin(f"caches.{name}.size_bytes", size, "bytes", None, None, "measured")
           for name, size, _ in caches),
-        HostNumber("dram.latency_ns", 95.0, "ns", 88.0, 104.0, "measured"),
-        HostNumber("parallel_misses", 9.6, "1", 8.9, 10.1, "measured"),
-        HostNumber("network.one_way_us", None, "us", 10.0, 40.0, "assumed"),
-        HostNumber("user_ipc", 1.4, "1", 1.0, 1.9, "assumed"),
-        HostNumber("clock_ghz", 2.9, "GHz", None, None, "published"),
-        HostNumber("tlb.walk_ns", 7.0, "ns", 5.0, 9.0, "derived"),
+        NumberOrigin("dram.latency_ns", 95.0, "ns", 88.0, 104.0, "measured"),
+        NumberOrigin("parallel_misses", 9.6, "1", 8.9, 10.1, "measured"),
+        NumberOrigin("network.one_way_us", None, "us", 10.0, 40.0, "assumed"),
+        NumberOrigin("user_ipc", 1.4, "1", 1.0, 1.9, "assumed"),
+        NumberOrigin("clock_ghz", 2.9, "GHz", None, None, "published"),
+        NumberOrigin("tlb.walk_ns", 7.0, "ns", 5.0, 9.0, "derived"),
     ]  # fmt: skip
     return HostNumbers("measured", rows, curve)
 

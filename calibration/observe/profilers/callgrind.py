@@ -17,8 +17,7 @@ from forecache.hwprofiles import HostProfile, load_host
 from forecache.hwprofiles.parts import Cache
 from forecache.sim.errors import EngineError, InputError
 
-from ...bundle.points import Conditions
-from ...bundle.profiled import CACHE_POINTS, CALLGRIND_POINTS
+from ...bundle.points import CACHE_POINTS, CALLGRIND_POINTS, Conditions
 from ...bundle.profiles import CacheGeometry, Depth, Geometry, Profile, Stage, StageWork, ThreadWork
 from ..readers.callgrind import CallgrindProfile, read_callgrind
 from ..readers.info import commands_served

@@ -14,10 +14,10 @@ from ...scenario.arrivals import Arrivals, Bursts, RatePiece, read_trace
 from ...scenario.schema import TlsChoice
 from ...scenario.versions import EngineVersion
 from ...scenario.workload import Mix, Popularity, ValueSizes, WorkloadHashes, WorkloadSortedSets
-from ..lookaside.schema import Lookaside
+from ..lookaside.database import Lookaside
 from .cost import NodeCost
 from .events import KINDS, Event
-from .events.node_list import NodeList
+from .events.clients import NodeList
 from .placement import place
 
 if TYPE_CHECKING:

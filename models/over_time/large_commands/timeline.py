@@ -76,11 +76,6 @@ def place_of(
         Speeds of the server's or the client's host to use instead, by `HostSpeed` field.
     draw
         Where in their ranges all other numbers lie; at their values without it.
-
-    Raises
-    ------
-    InputError
-        An unknown host, engine version or version of a client.
     """
     chosen = load_work(scenario.engine, scenario.engine_version)
     given = scenario.client
@@ -177,13 +172,7 @@ def _link(
 def lasting_of(
     command: LargeCommand, scenario: LargeCommands, place: DataPlace, *, fresh: bool = True
 ) -> Lasting:
-    """What one command of a scenario takes.
-
-    Raises
-    ------
-    InputError
-        The engine has no such way.
-    """
+    """What one command of a scenario takes."""
     sets, strings = scenario.data.sets, scenario.data.strings
     if command.command == "get":
         assert command.value_bytes is not None  # the schema says so

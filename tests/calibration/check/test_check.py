@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from forecache.calibration.check.altered import altered
 from forecache.calibration.check.answers import CheckAnswer
+from forecache.calibration.check.causes import altered
 from forecache.calibration.check.check import check
 from forecache.calibration.check.measured import Measured
 from forecache.hwprofiles.files import dump_yaml

@@ -15,9 +15,8 @@ from forecache.calibration.keyspace.groups import KeyGroup, KeysHeld
 from forecache.calibration.today import answer as module
 from forecache.calibration.today.answer import today
 from forecache.calibration.today.commands import placed
-from forecache.calibration.today.data import _tell_of_types
+from forecache.calibration.today.data import Notes, _tell_of_types
 from forecache.calibration.today.demand import read_today
-from forecache.calibration.today.notes import Notes
 from forecache.models.plan.results import Ceiling, FromInfo, NodeHeadroom, TodayAnswer
 from forecache.sim.errors import NotKnownError
 from forecache.sim.statistics import Estimate

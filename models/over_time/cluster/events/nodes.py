@@ -1,21 +1,178 @@
-"""Nodes fail: some primaries or replicas, or machines or zones with whatever is on them."""
+"""Nodes that stop, restart, move or fail, and work that keeps their main threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 
-from ..placement import place_nodes
-from ..slots.slot_map import SlotMap
 from .base import Event, EventProcess
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..placement import place_nodes
+from ..slots.slot_map import SlotMap
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
+
+
+# --- work besides requests: a share of main threads for a while, or a standstill ------------------
+
+
+class Background(Event):
+    """Something takes a share of the main thread of some nodes, or stops it for a moment."""
+
+    event: Literal["background"]
+    """Its name."""
+    nodes: list[int] | None = None
+    """Numbers of the nodes, from 0 on; all without it."""
+    share: float = Field(default=0.0, ge=0, le=1)
+    """Share of the main thread that is taken."""
+    lasts_s: float = Field(default=0.0, ge=0, le=7 * 86_400)
+    """How long it is taken."""
+    stall_s: float = Field(default=0.0, ge=0, le=86_400)
+    """A standstill at its beginning."""
+    what: str = "background work"
+    """What to call it."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Background:
+        if self.stall_s == 0 and (self.share == 0 or self.lasts_s == 0):
+            raise FieldError(
+                "share", found=self.share, valid="share and lasts_s above 0, or stall_s above 0"
+            )
+        return self
+
+    def happen(self, cluster: Cluster) -> EventProcess:
+        """Take the time, and give it back."""
+        numbers = range(cluster.nodes.count) if self.nodes is None else self.nodes
+        cluster.record.mark(self.what)
+        claims = []
+        for node in [cluster.nodes.check(node, field="nodes") for node in numbers]:
+            if self.stall_s > 0:
+                cluster.nodes.stall(node, self.stall_s)
+            if self.share > 0:
+                claims.append(cluster.nodes.occupy(node, self.share))
+        yield cluster.env.timeout(self.lasts_s)
+        for claim in claims:
+            claim.release()
+
+
+# --- A maintenance window: nodes restart one after the other --------------------------------------
+
+
+class Maintenance(Event):
+    """Nodes are restarted in turn, evenly over a window; one that is a cache comes back empty."""
+
+    event: Literal["maintenance"]
+    """Its name."""
+    window_s: float = Field(default=10_800.0, gt=0, le=7 * 86_400)
+    """From the first restart until the last node is back."""
+    down_s: float = Field(default=60.0, gt=0, le=86_400)
+    """How long a node is down."""
+    nodes: list[int] | None = None
+    """Numbers of the nodes, from 0 on, in turn; all without it."""
+    silent: bool = False
+    """Whether a node gives no answer while it is down, so that clients time out, or refuses."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Maintenance:
+        if self.down_s > self.window_s:
+            raise FieldError("down_s", found=self.down_s, valid="at most window_s")
+        return self
+
+    def happen(self, cluster: Cluster) -> EventProcess:
+        """Restart one, wait, restart the next."""
+        nodes = list(range(cluster.nodes.count)) if self.nodes is None else self.nodes
+        rest_s = (self.window_s - self.down_s * len(nodes)) / max(1, len(nodes) - 1)
+        for turn, node in enumerate(nodes):
+            yield cluster.env.timeout(max(0.0, rest_s) if turn else 0.0)
+            cluster.record.mark(f"node {cluster.nodes.check(node, field='nodes')} restarts")
+            cluster.nodes.set_down(node, silent=self.silent)
+            yield cluster.env.timeout(self.down_s)
+            cluster.nodes.set_up(node)
+        cluster.record.mark("maintenance is over")
+
+
+# --- A node dies and is not replaced; clients keep sending to it ----------------------------------
+
+
+class NodeDies(Event):
+    """A node dies. There is no replica and no health check; an edit of the list leaves it out."""
+
+    event: Literal["node_dies"]
+    """Its name."""
+    node: int = Field(ge=0)
+    """Number of the node, from 0 on."""
+    silent: bool = True
+    """Whether clients wait for it until they time out, or are refused."""
+    back_after_s: float | None = Field(default=None, gt=0, le=7 * 86_400)
+    """When it is back, with what a new process has; never without it."""
+
+    def happen(self, cluster: Cluster) -> EventProcess:
+        """Go down, and perhaps come back."""
+        cluster.record.mark(f"node {cluster.nodes.check(self.node)} dies")
+        cluster.nodes.set_down(self.node, silent=self.silent)
+        if self.back_after_s is None:
+            yield cluster.env.timeout(0.0)
+            return
+        yield cluster.env.timeout(self.back_after_s)
+        cluster.nodes.set_up(self.node)
+        cluster.record.mark(f"node {self.node} is back")
+
+
+# --- A node moves: clients' connections lead to where it no longer is -----------------------------
+
+
+class NodeMoves(Event):
+    """A node gets another address, at once or after having been down.
+
+    A worker finds out when it uses its old connection: that attempt is refused, and the next one
+    opens a connection to where the node is now.
+    """
+
+    event: Literal["node_moves"]
+    """Its name."""
+    node: int = Field(ge=0)
+    """Number of the node, from 0 on."""
+    down_s: float = Field(default=0.0, ge=0, le=86_400)
+    """How long it is down."""
+    silent: bool = False
+    """Whether it gives no answer meanwhile, so that clients time out, or they are refused."""
+
+    def happen(self, cluster: Cluster) -> EventProcess:
+        """Go down, come back, and leave connections behind."""
+        cluster.record.mark(f"node {cluster.nodes.check(self.node)} moves")
+        if self.down_s > 0:
+            cluster.nodes.set_down(self.node, silent=self.silent)
+        yield cluster.env.timeout(self.down_s)
+        cluster.nodes.set_up(self.node)
+        if self.down_s > 0:
+            cluster.record.mark(f"node {self.node} is back")
+
+
+# --- nodes fail -----------------------------------------------------------------------------------
+
 
 _KINDS = ("primaries", "replicas", "nodes", "machines", "zones")
 
