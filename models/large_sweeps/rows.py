@@ -38,7 +38,7 @@ from .columns import (
     text,
 )
 
-# --- A row for each point of a sweep over a node --------------------------------------------------
+# --- a row for each point of a sweep over a node --------------------------------------------------
 
 
 _ESTIMATES = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")

@@ -371,7 +371,7 @@ def _answer(
     _through(batches, answer_chunk, where, added=told.add, whole=write)
 
 
-# --- A sweep in batches ---------------------------------------------------------------------------
+# --- a sweep in batches ---------------------------------------------------------------------------
 
 
 _CHUNKS = 16

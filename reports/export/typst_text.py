@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from importlib.resources import files
 
-# --- A page as a tree of elements, figures apart --------------------------------------------------
+# --- a page as a tree of elements, figures apart --------------------------------------------------
 
 # Only pages of this project are read: their tags nest, and their figures are inline SVG.
 

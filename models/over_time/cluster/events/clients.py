@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..cluster import Cluster
 
 
-# --- A rolling deploy -----------------------------------------------------------------------------
+# --- a rolling deploy -----------------------------------------------------------------------------
 
 
 class Deploy(Event):

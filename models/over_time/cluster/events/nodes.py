@@ -78,7 +78,7 @@ class Background(Event):
             claim.release()
 
 
-# --- A maintenance window: nodes restart one after the other --------------------------------------
+# --- a maintenance window: nodes restart one after the other --------------------------------------
 
 
 class Maintenance(Event):
@@ -114,7 +114,7 @@ class Maintenance(Event):
         cluster.record.mark("maintenance is over")
 
 
-# --- A node dies and is not replaced; clients keep sending to it ----------------------------------
+# --- a node dies and is not replaced; clients keep sending to it ----------------------------------
 
 
 class NodeDies(Event):
@@ -141,7 +141,7 @@ class NodeDies(Event):
         cluster.record.mark(f"node {self.node} is back")
 
 
-# --- A node moves: clients' connections lead to where it no longer is -----------------------------
+# --- a node moves: clients' connections lead to where it no longer is -----------------------------
 
 
 class NodeMoves(Event):
