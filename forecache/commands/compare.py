@@ -51,7 +51,7 @@ def compare(
         click.echo(to_json(result))
     else:
         from forecache.console import console
-        from forecache.reports.terminal.compare import print_comparison
+        from forecache.reports.terminal.answers import print_comparison
 
         print_comparison(result, console())
     sides = ((before, result.first), (after, result.second))

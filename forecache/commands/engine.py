@@ -184,9 +184,8 @@ def validate(
 ) -> None:
     """Predict every point of a dataset of measurements and report the errors.
 
-    DATASET is a file or the name of a shipped dataset; `forecache catalog` lists them. `articles`
-    (or `seeds`) shows how the claims of the articles that the project began with compare with this
-    release.
+    DATASET is a file or the name of a shipped dataset of loads on a node; `forecache catalog` lists
+    them.
 
     Only points with `role: calibration` are fitted, by a few factors on speed and work. All points
     are predicted; the summary of errors is over the others.
@@ -196,14 +195,7 @@ def validate(
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.calibration.validate.articles import JudgedClaims
     from forecache.console import console
-
-    if isinstance(result, JudgedClaims):
-        from forecache.reports.terminal.articles import print_articles
-
-        print_articles(result, console())
-        return
     from forecache.reports.terminal.accuracy import print_validation
 
     print_validation(result, console())

@@ -293,7 +293,7 @@ def _print_explained(answer: Any) -> None:
     print_subtitle(answer, answer.points, out)
     print_explanation(answer, out)
     if answer.sensitivity is not None:
-        from forecache.reports.terminal.sensitivity import print_sensitivity
+        from forecache.reports.terminal.explained import print_sensitivity
 
         print_sensitivity(answer.sensitivity, out)
         if answer.sensitivity.measure_next.quantity != answer.measure_next.quantity:

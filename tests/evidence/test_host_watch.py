@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
+from evidence.live import host_watch
 from evidence.live.host_watch import HostWatch
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.capture import inspect_machine, watch
+from forecache.hwprofiles.capture import inspect_machine
 from forecache.sim.errors import InputError
 
 HOST = load_host("graviton3-c7g.4xlarge")
@@ -18,7 +19,7 @@ ALONE = MACHINE.pair is None or MACHINE.usable_cpus < 2
 def test_a_profile_takes_its_interruptions_and_wake_ups_from_the_looks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watch, "MOST_OTHER", 10.0)
+    monkeypatch.setattr(host_watch, "MOST_OTHER", 10.0)
     watching = HostWatch()
     for _ in range(2):
         watching.look(duration_s=0.05)
@@ -33,7 +34,7 @@ def test_a_profile_takes_its_interruptions_and_wake_ups_from_the_looks(
 
 @pytest.mark.skipif(ALONE, reason="needs two cores")
 def test_looks_that_other_programs_disturb_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "MOST_OTHER", -10.0)
+    monkeypatch.setattr(host_watch, "MOST_OTHER", -10.0)
     watching = HostWatch()
     watching.look(duration_s=0.05)
     assert watching.disturbed == 1
@@ -43,6 +44,6 @@ def test_looks_that_other_programs_disturb_are_left_out(monkeypatch: pytest.Monk
 
 def test_one_core_can_not_be_watched_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     one = dataclasses.replace(MACHINE, cpus=MACHINE.cpus[:1], pair=None)
-    monkeypatch.setattr(watch, "inspect_machine", lambda: one)
+    monkeypatch.setattr(host_watch, "inspect_machine", lambda: one)
     with pytest.raises(InputError, match="two that run at once"):
         HostWatch()
