@@ -1,4 +1,4 @@
-"""Exit code 7: an answer is there, and something that was asked for does not hold in it."""
+"""Exit code 7: an answer is there, and a requirement is not met."""
 
 import json
 from pathlib import Path
@@ -84,7 +84,7 @@ def test_compare_looks_at_both_sides(file: Any, forecache: Run) -> None:
     assert forecache("compare", holds, other, "-q").returncode == 0
     found = forecache("compare", holds, fails, "-q")
     assert found.returncode == 7
-    assert "fails.yaml: does not hold" in found.stderr
+    assert "fails.yaml: not met" in found.stderr
     assert forecache("compare", fails, holds, "-q").returncode == 7
 
 

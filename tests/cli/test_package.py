@@ -80,8 +80,8 @@ workload: {clients: 50, mix: {get: 0.8, set: 0.2}, keys: 3_000_000, value_bytes:
     ("verb", "most", "not_needed"),
     [
         ("--help", 12, ("commands.memory", "verbs", "hwprofiles", "reports")),
-        ("memory", 95, ("models.node.simulate", "models.prediction", "models.plan")),
-        ("recommend", 178, ("hwprofiles.capture", "models.plan", "models.cost", "calibration")),
+        ("memory", 98, ("models.node.simulate", "models.prediction", "models.plan")),
+        ("recommend", 184, ("hwprofiles.capture", "models.plan", "models.cost", "calibration")),
     ],
 )
 def test_a_verb_loads_what_it_needs(
