@@ -38,7 +38,6 @@ from forecache.models.layouts.generations import generation
 from forecache.models.layouts.strings import LARGE_ARGUMENT_BYTES
 from forecache.sim.errors import EngineError
 
-from ..counts.large_command_counts import left_out
 from ..counts.shipped import json_text
 from ..harness import EMBEDDED, Asked, Files, at_hand
 from ..validation.memory import is_of_memory, validate_memory
@@ -141,7 +140,7 @@ def measure(binary: Path, population: Population, *, cluster: bool = False) -> d
         The server doesn't start, or stops answering.
     """
     _, version = engine_version(binary)
-    config = left_out(version) | ({"cluster-enabled": "yes"} if cluster else {})
+    config = {"cluster-enabled": "yes"} if cluster else {}
     port = free_bus_port() if cluster else None
     with EngineProcess(binary, config=config, port=port) as process, process.control() as control:
         if cluster:

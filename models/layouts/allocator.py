@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 Allocator = Literal["jemalloc", "system_jemalloc", "system_jemalloc_5.3.1", "jemalloc_3", "libc"]
-"""`jemalloc`: the one that comes with Redis from 4.0 on and with Valkey, which is built with
+"""`jemalloc`: the one that comes with Redis from 3.2 on and with Valkey, which is built with
 classes every 8 bytes. `system_jemalloc`: a distribution's, with its default of 16, as Debian's
 servers use; `system_jemalloc_5.3.1`: the same from jemalloc 5.3.1 on, whose blocks above 32 KiB are
 whole pages. `jemalloc_3`: the one that came with Redis up to 3.0. `libc`: glibc's malloc."""
