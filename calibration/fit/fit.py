@@ -257,7 +257,7 @@ READ_LIMITS = {"jemalloc": (20_475, 40_950), "libc": (33_520, 33_520)}
 def _read_limits(engine: Engine, rules: EngineProfile) -> dict[str, int]:
     """What the build's allocator decides of the rules of its version.
 
-    Nothing where a version asks for 16 KiB, whatever room its buffer has (up to Redis 5.0).
+    Nothing where a version asks for 16 KiB, whatever room its buffer has (up to Redis 6.2).
     """
     allocator = (engine.allocator or "").partition("-")[0]
     if allocator not in READ_LIMITS or rules.read_limit_bytes < READ_LIMITS["jemalloc"][0]:
