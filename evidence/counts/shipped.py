@@ -77,7 +77,6 @@ def compact(path: str | Path, out: Path, *, histograms: bool = False) -> None:
 
 RELATIVES = {
     "redis-2.8": "redis-3.2",
-    "redis-3.0": "redis-3.2",
     "redis-3.2": "redis-5.0",
     "redis-5.0": "redis-6.2",
     "redis-6.2": "redis-7.0",
@@ -88,7 +87,7 @@ RELATIVES = {
 """Of which version's fit that of another begins with: bundles of the design `quick` alone tell too
 little."""
 
-ELSEWHERE = frozenset({"redis-2.8", "redis-3.0", "redis-3.2", "redis-5.0"})
+ELSEWHERE = frozenset({"redis-2.8", "redis-3.2", "redis-5.0"})
 """Bundles of guests of another kind (Zen 3) than the one that `RELATIVES` begin with (Zen 5): their
 fits keep the part of system calls and wake-ups that is their host's."""
 

@@ -30,7 +30,7 @@ measured)."""
 
 def process_bytes(allocator: Allocator) -> float:
     """Resident memory beyond used memory: code, libraries, what the allocator keeps for itself."""
-    return _PROCESS_WITH_LIBC_BYTES if allocator == "libc" else PROCESS_BYTES
+    return _PROCESS_WITH_LIBC_BYTES if allocator.startswith("libc") else PROCESS_BYTES
 
 
 @dataclass(frozen=True)

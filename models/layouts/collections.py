@@ -55,7 +55,7 @@ _LEVEL_BYTES = 16
 
 _LEVELS = 32
 
-_SORTED_SET_BYTES, _QUICKLIST_BYTES, _LINKED_LIST_BYTES = 16, 40, 48
+_SORTED_SET_BYTES, _LINKED_LIST_BYTES = 16, 48
 
 
 class Content(NamedTuple):
@@ -83,8 +83,12 @@ def set_content(
     if members <= g.packed_sets and member_bytes <= PACKED_ITEM_BYTES:
         return _packed(g, allocator, members, [(member_bytes, integers)])
     if g.set_table == "objects":
-        number = size_class(OBJECT_BYTES, allocator)
-        member = number if integers else sum(object_blocks(g, allocator, member_bytes))
+        member: float = sum(object_blocks(g, allocator, member_bytes))
+        if integers:
+            number = size_class(OBJECT_BYTES, allocator)
+            # Those that were an array before are made anew.
+            room = member - number if g.numbers_keep_room else 0
+            member = number + room * (1.0 - _INTSET_ENTRIES / members)
         each = size_class(ENTRY_BYTES, allocator) + member
         return _with_table(g, allocator, members, each)
     member = size_class(sds_bytes(member_bytes), allocator)
@@ -175,7 +179,7 @@ def list_content(
     if g.lists == "packed_first" and whole <= _NODE_MOST_BYTES:
         return Content(size_class(whole, allocator))
     node = size_class(g.list_node_bytes, allocator)
-    fixed = size_class(_QUICKLIST_BYTES, allocator)
+    fixed = size_class(g.quicklist_bytes, allocator)
     if g.lists == "packed_first" and element_bytes > _NODE_MOST_BYTES:
         # Elements that large are kept as they are (quicklist.c, plain nodes).
         return Content(fixed + elements * (node + size_class(element_bytes, allocator)))

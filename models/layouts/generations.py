@@ -97,11 +97,14 @@ class Generation(Record):
     sorted_set_table
         `objects`, `entries` with nodes that point to the member, `nodes` in a hashtable that point
         to it, or `inside`: nodes with the member.
+    numbers_keep_room
+        Whether a whole number keeps the block of the short string that it came as
+        (tryObjectEncoding in object.c, Redis 3.0 to 4.0).
     lists
         `linked` (a ziplist while small, then a linked list), `quicklist`, or `packed_first` (a
         listpack while small, then a quicklist).
-    list_node_bytes
-        Of a quicklist's node.
+    quicklist_bytes, list_node_bytes
+        Of a quicklist's struct and of a node.
     quicklist_margin_bytes
         By how much a new element is overestimated when a node is asked whether it takes it.
     skip_list_bytes, skip_list_header_bytes
@@ -135,7 +138,9 @@ class Generation(Record):
     set_table: Literal["objects", "entries", "direct", "members"]
     hash_table: Literal["objects", "entries", "inside"]
     sorted_set_table: Literal["objects", "entries", "nodes", "inside"]
+    numbers_keep_room: bool
     lists: Literal["linked", "quicklist", "packed_first"]
+    quicklist_bytes: int
     list_node_bytes: int
     quicklist_margin_bytes: int
     skip_list_bytes: int

@@ -122,6 +122,8 @@ def string_blocks(
     """
     blocks = key_blocks(generation, allocator, key_bytes=key_bytes, ttl=ttl, cluster=cluster)
     if integers:
+        if generation.numbers_keep_room:
+            return blocks._replace(object=object_blocks(generation, allocator, value_bytes)[0])
         return blocks
     if generation.key_in_object:
         inside = embedded_value_bytes(

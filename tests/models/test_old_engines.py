@@ -143,3 +143,15 @@ def test_a_field_of_a_large_hash_of_3_2_has_two_objects() -> None:
     content = key_weight(NodeFootprint(g, g.allocator), data).content
     # Entry; object with the field inside; object and string of 3 + 100 + 1.
     assert (content.items - 96) / data.fields == 24 + 40 + 16 + 112
+
+
+@pytest.mark.parametrize(
+    ("version", "object_bytes"),
+    # From 3.0 to 4.0 that of the string that it came as: 16 + 8 + 5 + 1, then 16 + 3 + 5 + 1.
+    [("2.8", 16), ("3.0", 32), ("3.2", 32), ("4.0", 32), ("5.0", 16)],
+)
+def test_a_whole_number_keeps_the_room_of_its_string(version: str, object_bytes: int) -> None:
+    g = generation("redis", version)
+    data = Strings(type="string", keys=1, key_bytes=16, value_bytes=5, integers=True)
+    found = key_weight(NodeFootprint(g, g.allocator), data).blocks
+    assert (found.object, found.value) == (object_bytes, 0)
