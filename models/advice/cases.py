@@ -21,6 +21,7 @@ from ..scenario.source import content_of
 from ..scenario.sweeps import Case, expand
 from ..step_times.persistence import check_persistence
 from ..step_times.sharing import check_cores, sharing
+from ..step_times.tls import check_abilities
 
 MEMCACHED_TOOL = "memtier-benchmark"
 """The load generator of Memcached: the others speak the protocol of Redis only."""
@@ -69,6 +70,7 @@ class Systems:
         check_cores(scenario, host.speed().cores)
         check_commands(scenario, engine.commands, engine=engine.id)
         check_persistence(scenario, engine)
+        check_abilities(scenario, engine)
         check_bytes_on_the_way(scenario)
         names = name, key, tool
         if names not in self._known:

@@ -101,7 +101,7 @@ def _pooled(errors: Iterable[RelativeError]) -> list[float]:
 
 def allocator_family(allocator: Allocator) -> AllocatorFamily:
     """jemalloc in all its versions, or glibc's malloc, whose blocks depend on their neighbours."""
-    return "libc" if allocator == "libc" else "jemalloc"
+    return "libc" if allocator.startswith("libc") else "jemalloc"
 
 
 @lru_cache(maxsize=1)

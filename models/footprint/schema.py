@@ -137,8 +137,8 @@ class MemoryScenario(_Record):
     """Its version, in quotes; the newest known without it. A newer one is taken as that, and
     every answer says so."""
     allocator: Allocator | None = None
-    """`jemalloc` as it comes with the engine, `system_jemalloc` as Debian's servers use, `libc`, or
-    that of Redis 2.8; without it the engine's own."""
+    """`jemalloc` as it comes with the engine, `system_jemalloc` as Debian's servers use, `libc`,
+    for Redis up to 3.2 `libc_with_sizes`, or that of Redis 2.8; without it the engine's own."""
     cluster: bool = False
     """Whether cluster mode is on, which finds keys by slot."""
     shards: int = Field(default=1, ge=1, le=1000)

@@ -126,7 +126,7 @@ def _string_weight(node: NodeFootprint, population: Strings, *, ttl: bool) -> Ke
             parts[place] += share * size
         fewer += share * (blocks.value - with_room(room.least).value)
         more += share * (with_room(room.most).value - blocks.value)
-        touched = string_bytes(g, value_bytes)
+        touched = string_bytes(g.keys, value_bytes)
         untouched += share * untouched_bytes(int(blocks.value), touched)
     return KeyBytes(Blocks(*parts), _NO_CONTENT, fewer, more, untouched)
 

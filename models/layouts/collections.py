@@ -11,14 +11,15 @@ from typing import NamedTuple
 
 from .allocator import Allocator, size_class
 from .generations import Generation
-from .keys import ENTRY_BYTES, OBJECT_BYTES
+from .keys import ENTRY_BYTES
 from .strings import (
     INTSET_HEADER_BYTES,
+    OBJECT_BYTES,
     integer_bytes,
     listpack_bytes,
     listpack_entry_bytes,
     listpack_integer_bytes,
-    old_sds_bytes,
+    object_blocks,
     sds_bytes,
     ziplist_bytes,
     ziplist_entry_bytes,
@@ -54,7 +55,7 @@ _LEVEL_BYTES = 16
 
 _LEVELS = 32
 
-_SORTED_SET_BYTES, _QUICKLIST_BYTES, _LINKED_LIST_BYTES = 16, 40, 48
+_SORTED_SET_BYTES, _LINKED_LIST_BYTES = 16, 48
 
 
 class Content(NamedTuple):
@@ -82,8 +83,13 @@ def set_content(
     if members <= g.packed_sets and member_bytes <= PACKED_ITEM_BYTES:
         return _packed(g, allocator, members, [(member_bytes, integers)])
     if g.set_table == "objects":
-        string = 0 if integers else size_class(old_sds_bytes(member_bytes), allocator)
-        each = size_class(ENTRY_BYTES, allocator) + size_class(OBJECT_BYTES, allocator) + string
+        member: float = sum(object_blocks(g, allocator, member_bytes))
+        if integers:
+            number = size_class(OBJECT_BYTES, allocator)
+            # Those that were an array before are made anew.
+            room = member - number if g.numbers_keep_room else 0
+            member = number + room * (1.0 - _INTSET_ENTRIES / members)
+        each = size_class(ENTRY_BYTES, allocator) + member
         return _with_table(g, allocator, members, each)
     member = size_class(sds_bytes(member_bytes), allocator)
     if g.set_table == "entries":
@@ -108,11 +114,8 @@ def hash_field_bytes(
 ) -> int:
     """A field with its value in a hash that has a table."""
     if g.hash_table == "objects":
-        strings = [old_sds_bytes(field_bytes), old_sds_bytes(value_bytes)]
-        outer = size_class(OBJECT_BYTES, allocator)
-        return size_class(ENTRY_BYTES, allocator) + sum(
-            outer + size_class(string, allocator) for string in strings
-        )
+        strings = [object_blocks(g, allocator, length) for length in (field_bytes, value_bytes)]
+        return size_class(ENTRY_BYTES, allocator) + sum(map(sum, strings))
     field, value = sds_bytes(field_bytes), size_class(sds_bytes(value_bytes), allocator)
     if g.hash_table == "entries":
         return size_class(ENTRY_BYTES, allocator) + size_class(field, allocator) + value
@@ -150,8 +153,7 @@ def sorted_set_member_bytes(g: Generation, allocator: Allocator, *, member_bytes
         # Member, score, way back.
         node = 24
         if g.sorted_set_table == "objects":
-            other = size_class(OBJECT_BYTES, allocator)
-            other += size_class(old_sds_bytes(member_bytes), allocator)
+            other = sum(object_blocks(g, allocator, member_bytes))
         else:
             other = size_class(sds_bytes(member_bytes), allocator)
         if g.sorted_set_table != "nodes":
@@ -170,14 +172,14 @@ def list_content(
     if g.lists == "linked":
         if elements <= _LINKED_LIST_ENTRIES and element_bytes <= PACKED_ITEM_BYTES:
             return _packed(g, allocator, elements, [(element_bytes, False)])
-        each = size_class(g.list_node_bytes, allocator) + size_class(OBJECT_BYTES, allocator)
-        each += size_class(old_sds_bytes(element_bytes), allocator)
+        each = size_class(g.list_node_bytes, allocator)
+        each += sum(object_blocks(g, allocator, element_bytes))
         return Content(size_class(_LINKED_LIST_BYTES, allocator) + elements * each)
     whole = _packed_bytes(g, elements, [(element_bytes, False)])
     if g.lists == "packed_first" and whole <= _NODE_MOST_BYTES:
         return Content(size_class(whole, allocator))
     node = size_class(g.list_node_bytes, allocator)
-    fixed = size_class(_QUICKLIST_BYTES, allocator)
+    fixed = size_class(g.quicklist_bytes, allocator)
     if g.lists == "packed_first" and element_bytes > _NODE_MOST_BYTES:
         # Elements that large are kept as they are (quicklist.c, plain nodes).
         return Content(fixed + elements * (node + size_class(element_bytes, allocator)))

@@ -83,7 +83,7 @@ def _listpack(kind: CommandKind) -> Structure:
 def _members(kind: CommandKind, layout: str, touches: float, *, name: str) -> list[Structure]:
     """A table of the collection's own: buckets and entries with the names inside or beside."""
     item = size_class(sds_bytes(kind.item_bytes))
-    if layout.startswith("dict"):
+    if not layout.startswith("hashtable"):
         buckets = buckets_of("dict", kind.size)
         rows: list[tuple[str, float, float]] = [
             ("bucket", POINTER_BYTES * buckets, 1.0),

@@ -13,8 +13,10 @@ SINGLE_THREAD = Policy(
     compiled="single_thread",
     threads_sleep=True,
     keeps_replies=True,
+    configuration="",
 )
-"""With one thread every engine follows this one, whatever its own policy."""
+"""With one thread every engine follows this one, whatever its own policy; Redis before 6.0 has no
+other."""
 
 _ASYNCHRONOUS = Policy(
     name="asynchronous",

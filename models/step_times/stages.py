@@ -150,14 +150,16 @@ def node_times(inputs: NodeInputs) -> NodeTimes:
 def _event_loop(inputs: NodeInputs) -> Part:
     """Turns, polls, falling asleep and waking."""
     work, speed = inputs.work, inputs.speed
-    turn_ns, dozing_ns = inputs.user_ns(work.loop_instructions), _dozing_ns(work, speed)
+    turns = inputs.engine.turns_per_round
+    turn_ns = turns * inputs.user_ns(work.loop_instructions)
+    dozing_ns = _dozing_ns(work, speed)
     short = _short_sleep_scale(work, speed)
     crowded = shares_cores(inputs.scenario, inputs.sharing)
     return {
         # A turn takes some time whatever it finds, or time would stand still while it spins.
         "loop_ps": max(_SHORTEST_TURN_PS, _ps(turn_ns)),
         "own_turn_ps": max(_SHORTEST_TURN_PS, _ps(OWN_TURN_SHARE * turn_ns)),
-        "poll_ps": _ps(work.kernel_scale * speed.epoll_wait_ns),
+        "poll_ps": _ps(turns * work.kernel_scale * speed.epoll_wait_ns),
         "poll_event_ps": _ps(work.kernel_scale * speed.epoll_event_ns),
         "doze_ps": _ps(dozing_ns),
         "block_ps": _ps(_unblocking_ns(work, speed)),
@@ -177,12 +179,13 @@ def _sockets(inputs: NodeInputs, tls: TlsTimes, caches: WorkloadCaches) -> Part:
     """What the server does at its end of a connection."""
     work, speed = inputs.work, inputs.speed
     recv_ns, send_ns = inputs.socket_ns(speed)
+    event_ns = work.kernel_scale * inputs.reply_event_ns()
     # What else each byte takes, in either direction.
     byte_ns = caches.copy_wait_ns / caches.copied_bytes + tls.byte_ns
     return {
         "read_event_ps": _ps(inputs.user_ns(work.read_instructions)),
         "recv_ps": _ps(work.kernel_scale * recv_ns + tls.recv_ns),
-        "send_ps": _ps(_sending_ns(inputs, work.kernel_scale * send_ns) + tls.send_ns),
+        "send_ps": _ps(_sending_ns(inputs, work.kernel_scale * send_ns) + event_ns + tls.send_ns),
         "write_event_ps": _ps(inputs.user_ns(work.write_instructions)),
         "recv_ps_per_kib": _ps((inputs.recv_ns_per_byte() + byte_ns) * 1024),
         "send_ps_per_kib": _ps((inputs.send_ns_per_byte() + byte_ns) * 1024),

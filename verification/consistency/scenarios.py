@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from forecache.models.layouts.generations import generation
 from forecache.models.scenario.command_table import COMMANDS, commands_on
 
 from .draws import Draws
@@ -388,7 +389,7 @@ def serverless(draws: Draws) -> Scenario:
 def large_commands(draws: Draws) -> Scenario:
     """Large commands one after the other, and what others feel."""
     engine, version = draws.one_of(
-        (("redis", "2.8"), ("redis", "6.0"), ("redis", "7.0"), ("redis", "7.4"))
+        (("redis", "2.8"), ("redis", "5.0"), ("redis", "6.0"), ("redis", "7.0"), ("redis", "7.4"))
         + (("valkey", "7.2"), ("valkey", "8.1"), ("valkey", "9.1"))
     )
     commands: list[Scenario] = []
@@ -490,7 +491,10 @@ def overcommit(draws: Draws) -> Scenario:
 
 
 _WEIGHED = (
-    *(("redis", version) for version in ("2.8", "6.2", "7.0", "7.2", "7.4", "8.2")),
+    *(
+        ("redis", version)
+        for version in ("2.8", "3.0", "3.2", "5.0", "6.2", "7.0", "7.2", "7.4", "8.2")
+    ),
     *(("valkey", version) for version in ("7.2", "8.0", "8.1", "9.0", "9.1")),
 )
 
@@ -506,7 +510,7 @@ def memory(draws: Draws) -> Scenario:
         "replicas": draws.one_of((0, 0, 1, 2)),
         "data": [_population(draws) for _ in range(draws.count(1, 3))],
     }
-    if version not in ("2.8", "6.2") and draws.chance(0.3):
+    if generation(engine, version).slots is not None and draws.chance(0.3):
         scenario |= {"cluster": True, "shards": draws.count(1, 20)}
     limit = draws.one_of(("none", "host", "maxmemory", "both"))
     if limit in ("host", "both"):

@@ -21,7 +21,7 @@ from ...results.intervals import RelativeError, interval_over_draws
 from ...results.series import Cell, Fact, Mark, Run, Series, Table
 from ...scenario.versions import taken_as_newest
 from .scenario import LargeCommands
-from .timeline import Timed, base_latency_s, place_of, placed, profile_of, service_s, timeline
+from .timeline import Timed, base_latency_s, place_of, placed, service_s, timeline
 from .work import Chosen, load_work
 
 _MOST_REQUESTS = 30_000_000
@@ -337,12 +337,6 @@ def _warnings(scenario: LargeCommands, chosen: Chosen) -> list[str]:
             f"work of large commands was counted on {chosen.work.engine} {chosen.work.version}, "
             f"not on {scenario.engine} {scenario.engine_version}."
         )
-    if scenario.load is not None and scenario.load.service_us is None:
-        if profile_of(scenario) is None:
-            found.append(
-                f"the work of small commands was never observed on {scenario.engine} "
-                f"{scenario.engine_version}: that of Redis 6.0 is used."
-            )
     return found
 
 
