@@ -44,6 +44,9 @@ LAYOUTS = (
 SLABS = "slabs"
 """Memcached: chained items in slabs, key and value in the item."""
 
+VALUE = "value"
+"""Name of the lines of a string with a block of its own."""
+
 _ITEM_HEADER_BYTES = 56
 """With the number for compare-and-swap that items have by default (memcached.h)."""
 
@@ -87,7 +90,7 @@ def _value(value_bytes: int) -> list[Structure]:
 def _string(value_bytes: int) -> Structure:
     lines = size_class(sds_bytes(value_bytes)) / LINE_BYTES
     touched = (sds_bytes(value_bytes) + LINE_BYTES / 2) / LINE_BYTES
-    return Structure("value", lines, 1.0, followers=max(0.0, touched - 1.0))
+    return Structure(VALUE, lines, 1.0, followers=max(0.0, touched - 1.0))
 
 
 def _slab_item(keys: int, key_bytes: int, value_bytes: int) -> list[Structure]:
