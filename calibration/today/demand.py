@@ -315,6 +315,9 @@ def _operations(
         found[name] = rate
         if name in keys_a_command:
             found[name] = {"a_second": rate, "keys": keys_a_command[name]}
+        elif row.items == "keys":
+            found[name] = {"a_second": rate, "keys": _KEYS}
+            notes.unknown.append(f"keys of one {name.upper()}: {_KEYS} are taken")
         elif elements_a_command is not None and _is_open(row, {}) and row.items != "all":
             found[name] = {"a_second": rate, row.items: elements_a_command}
         elif (elements := _elements_assumed(row)) > 1:

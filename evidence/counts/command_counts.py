@@ -56,6 +56,7 @@ from forecache.models.scenario.command_table import (
     CommandRow,
     DataType,
     Encoding,
+    Term,
     Word,
 )
 from forecache.models.scenario.versions import minor_version
@@ -173,6 +174,8 @@ class Point:
                     return f"name:{int(random.integers(0, 10**9)):011d}"
                 case "radius":
                     return f"{_radius_km(self.items, self.size):.3f}"
+                case "unit":
+                    return "km"
                 case "coordinate":
                     return f"{random.random():.7f}"
                 case _:
@@ -238,8 +241,8 @@ class Template:
                 pairs = zip(places, items, strict=True)
                 yield ["GEOADD", name, *(word for place, i in pairs for word in (*place, i))]
             elif self.type == "sorted_set":
-                pairs = zip(numbers, items, strict=True)
-                yield ["ZADD", name, *(word for n, item in pairs for word in (str(n), item))]
+                scored = zip(numbers, items, strict=True)
+                yield ["ZADD", name, *(word for n, item in scored for word in (str(n), item))]
         if self.holds == "delivered":
             yield ["XGROUP", "CREATE", name, "G", "0"]
             yield from [
@@ -261,7 +264,8 @@ def points_of(command: str) -> list[Point]:
     """Where a command is counted: its encodings, sizes of data, and numbers of items."""
     row = COMMANDS[command]
     found = []
-    for encoding, terms in row.work.items() or [("string", ())]:
+    work: dict[Encoding, tuple[Term, ...]] = row.work or {"string": ()}
+    for encoding, terms in work.items():
         values = VALUE_SIZES if "byte" in terms else (_ITEM_BYTES,)
         integers = encoding == "intset"
         sizes = SIZES[encoding]
@@ -313,7 +317,9 @@ def count(binary: Path, *, known: Collection[str] = (), progress: Progress = say
                 if command in known:
                     continue
                 try:
-                    of_one = [_count_one(point, counts, control) for point in points_of(command)]
+                    # Of its own, since after an error replies to the rest of a pipeline follow.
+                    with RespClient(process.control_address, timeout_s=_ANSWER_LIMIT_S) as client:
+                        of_one = [_count_one(p, counts, client) for p in points_of(command)]
                 except EngineError as error:
                     control.command("PING")  # a broken connection says nothing of the command
                     progress(f"{name} {version}: {command} is left out ({error})")

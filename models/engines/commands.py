@@ -46,6 +46,7 @@ _ASSUMED_BYTES = {
     **dict.fromkeys(("score", "index", "last", "offset", "number", "radius"), 6),
     "count": 2,
     "coordinate": 9,
+    "unit": 2,
     "id": 15,
     "name": 16,
 }

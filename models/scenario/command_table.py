@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, create_model
 
@@ -18,7 +18,7 @@ from forecache.hwprofiles.record import Record
 
 DataType = Literal["string", "sorted_set", "hash", "list", "set", "stream"]
 
-DESCRIBED_BY: dict[str, str] = {
+DESCRIBED_BY: dict[DataType, str] = {
     "sorted_set": "sorted_sets",
     "hash": "hashes",
     "list": "lists",
@@ -27,11 +27,11 @@ DESCRIBED_BY: dict[str, str] = {
 }
 """The field of a workload that says what collections of a type are like."""
 
-Data = Literal[
+DATA = (
     *("key", "value", "member", "field", "element", "entry", "absent"),
     *("id", "score", "index", "last", "count", "offset", "number", "name", "integer"),
-    *("coordinate", "radius"),
-]
+    *("coordinate", "radius", "unit"),
+)
 """What a word of a request or an element of a reply holds: parts of the data (`absent` is a member
 that isn't there, `entry` one of a stream with its id), places in them (`last` is that of the last
 item from the first on, `offset` one of a bit), how many items are asked for, a number, or a name
@@ -39,13 +39,13 @@ of something else."""
 
 
 def _known(word: str) -> str:
-    if word not in get_args(Data) and word != word.upper():
-        raise ValueError(f"one of {', '.join(get_args(Data))}, or a word without small letters")
+    if word not in DATA and word != word.upper():
+        raise ValueError(f"one of {', '.join(DATA)}, or a word without small letters")
     return word
 
 
 Word = Annotated[str, AfterValidator(_known)]
-"""One of `Data`, or a word that is sent as it stands here."""
+"""One of `DATA`, or a word that is sent as it stands here."""
 
 Encoding = Literal["string", "listpack", "table", "intset", "quicklist", "stream"]
 
