@@ -16,7 +16,7 @@ from forecache.sim.errors import InputError
 
 from ..observe.readers.info import info_fields
 from ..observe.readers.lines import Place
-from ..today.commands import SAME, is_demand
+from ..today.commands import OPERATIONS, is_demand
 
 QUANTITIES = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms", SERVER_CPU)
 """What can be compared, by the names of a prediction's metrics."""
@@ -271,7 +271,7 @@ def _command_times_us(
             for fields, file in zip((first, last), files, strict=True)
         )
         if after_us > before_us:
-            command = SAME.get(command, command)
+            command = OPERATIONS.get(command, command)
             found[command] = found.get(command, 0.0) + after_us - before_us
     return found
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from forecache.hwprofiles.files import read_text
 from forecache.models.plan.bill.today import KnownField
-from forecache.models.scenario.command_table import commands_on
+from forecache.models.scenario.command_table import DESCRIBED_BY, commands_on
+from forecache.models.scenario.workload import WORKLOADS
 from forecache.sim.errors import InputError
 
 from ..keyspace.big_keys import BigKeys, held_by, is_big_keys, parse_big_keys
@@ -243,12 +244,10 @@ def _populations(
 def collections_of(
     held: KeysHeld, operations: Collection[str], data: Sequence[Mapping[str, Any]], notes: Notes
 ) -> dict[str, Any]:
-    """`hashes` and `sorted_sets` of a demand, where operations work on them: the means of all."""
+    """What collections of a demand are like, where operations work on them: the means of all."""
     found: dict[str, Any] = {}
-    for group, kind, names in (
-        ("hashes", "hash", ("fields", "field_bytes", "value_bytes")),
-        ("sorted_sets", "sorted_set", ("members", "member_bytes")),
-    ):
+    for kind, group in DESCRIBED_BY.items():
+        names = [name for name in WORKLOADS[kind].model_fields if name not in ("keys", "integers")]
         alike = [each for each in data if each["type"] == kind]
         if not alike or not set(commands_on(kind)) & set(operations):
             continue

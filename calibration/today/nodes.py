@@ -9,13 +9,12 @@ from functools import cached_property
 from pathlib import Path
 
 from forecache.hwprofiles.files import read_text
-from forecache.models.engines.profile import load_engine
 from forecache.models.scenario.command_table import COMMANDS
 from forecache.sim.errors import InputError
 
 from ..keyspace.values import Kind
 from ..observe.readers.lines import Place, numbered, shown
-from .commands import ON_COLLECTIONS, SAME, Placed, mean_times_us, placed
+from .commands import ON_STRINGS, OPERATIONS, Placed, mean_times_us, placed
 
 LEAST_SPAN_S = 0.5
 """Looks that are less apart tell no rate."""
@@ -59,7 +58,7 @@ class TodaysNode:
     others
         Commands whose replies are not read.
     on
-        Operations on hashes and sorted sets that its commands may be counted as.
+        Operations that its commands may be counted as.
     """
 
     name: str
@@ -72,7 +71,7 @@ class TodaysNode:
     slots: dict[int, float] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
-    on: frozenset[str] = frozenset()
+    on: frozenset[str] = ON_STRINGS
 
     @property
     def last(self) -> Look:
@@ -588,10 +587,6 @@ MOST_NOT_MODELLED = 0.2
 """Share of the execution time up to which a plan and a ceiling are given."""
 
 _NAMED = 4
-_NEEDS_KEYS = frozenset(
-    name for name, each in ON_COLLECTIONS.items() if COMMANDS[each].touches != "range"
-)
-"""Modelled once it is known what hashes and sorted sets are like."""
 
 
 def shares_not_modelled(
@@ -623,7 +618,7 @@ def shares_not_modelled(
     found = dict(placed.not_modelled_us)
     each_us = mean_times_us(node.counts)
     for name, (calls, spent_us) in node.counts.items():
-        operation = SAME.get(name, ON_COLLECTIONS.get(name, "")) if placed.knows(name) else ""
+        operation = OPERATIONS[name] if placed.knows(name) else ""
         if operation in left_out or (name in placed.slow and name in left_out):
             found[name] = spent_us
         elif operation in assumed and calls > 0:
@@ -641,39 +636,17 @@ def _largest(shares: Mapping[str, float]) -> dict[str, float]:
     return {name: share for name, share in named if share > 0.0}
 
 
-def what_is_needed(
-    node: TodaysNode, shares: Mapping[str, float], *, placed: Placed, keys_known: bool
-) -> str:
+def what_is_needed(node: TodaysNode, shares: Mapping[str, float], *, placed: Placed) -> str:
     """What to give so that the demand stands for these commands; empty if it does well enough."""
     total = sum(shares.values())
     if total <= MOST_NOT_MODELLED:
         return ""
     listed = [f"{name.upper()} {share:.0%}" for name, share in list(shares.items())[:_NAMED]]
     more = f" and {len(shares) - _NAMED} more" if len(shares) > _NAMED else ""
-    with_keys = [] if keys_known else _with_keys(node, shares)
-    files = (
-        f" Files of keys (valkey-cli --rdb, or --bigkeys) would do for {_words(with_keys)}."
-        if with_keys
-        else ""
-    )
     of = "execution time" if placed.time_us > 0.0 else "commands"
     return (
         f"{node.file}: {total:.0%} of the {of} is not modelled ({', '.join(listed)}{more}), more "
         f"than {MOST_NOT_MODELLED:.0%}, so that no capacity, headroom or plan can be given. Give "
         "a scenario of kind plan whose demand.operations has modelled commands, with their keys, "
-        f"members or fields, that do as much work.{files}"
+        "members or fields, that do as much work."
     )
-
-
-def _with_keys(node: TodaysNode, shares: Mapping[str, float]) -> list[str]:
-    """Commands that files of keys would make part of the model."""
-    try:
-        work = load_engine(*node.last.engine).commands
-    except InputError:
-        return []
-    return [name for name in shares if name in _NEEDS_KEYS] if work else []
-
-
-def _words(names: Sequence[str]) -> str:
-    upper = [name.upper() for name in names]
-    return upper[0] if len(upper) == 1 else f"{', '.join(upper[:-1])} and {upper[-1]}"

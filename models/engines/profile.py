@@ -27,7 +27,7 @@ from forecache.sim.errors import InputError
 from ..node.policies import POLICIES
 from ..node.policy import Policy
 from ..scenario.versions import is_newer, minor_version, taken_as_newest
-from .commands import COMMAND_WORK
+from .commands import ALL_COMMANDS, COMMAND_WORK, counted_on, work_of
 from .completion import check_origins, complete, read_shipped
 
 Layout = Literal[
@@ -277,7 +277,7 @@ class EngineProfile(_Record):
     reuse: Reuse | None = None
     work: dict[str, Quantity]
     commands: dict[str, Quantity] = Field(default_factory=dict)
-    """Work of commands beyond GET and SET, all of it or none."""
+    """Work of the commands beyond GET and SET that were counted, each with all its numbers."""
     covariance: dict[str, dict[str, float]] | None = None
     """Of the logarithms of what was fitted, on the host of the fit."""
     host_covariance: dict[str, dict[str, float]] | None = None
@@ -313,10 +313,18 @@ class EngineProfile(_Record):
             raise ValueError(f"one entry under work for each of {len(WORK_NAMES)} stages: {what}")
         for name, leaf in {**self.work, **self.commands}.items():
             check_leaf(name, leaf, self.sources)
-        if self.commands and set(self.commands) != set(COMMAND_WORK):
-            name = min(set(self.commands) ^ set(COMMAND_WORK))
-            what = "unknown" if name in self.commands else "missing"
-            raise ValueError(f"one entry under commands for each number: {name} is {what}")
+        known = counted_on(self.commands)
+        for name in self.commands:
+            if name not in COMMAND_WORK:
+                raise ValueError(
+                    f"numbers of the table of commands under commands: {name} is unknown"
+                )
+        # A part of a command would be taken for all of it.
+        names = {*ALL_COMMANDS, *(n for command in known for n in work_of(command))}
+        if self.commands and (odd := set(self.commands) ^ names):
+            name = min(odd)
+            what = "without the others of its command" if name in self.commands else "missing"
+            raise ValueError(f"under commands all numbers of a command or none: {name} is {what}")
         for name in self.covariance or {}:
             if name not in self.work:
                 raise ValueError(f"names of work under covariance: {name} is unknown")

@@ -110,7 +110,20 @@ class Lists(_Population):
     """Bytes of an element."""
 
 
-Population = Strings | Sets | Hashes | SortedSets | Lists
+class Streams(_Population):
+    """Keys with a stream whose entries have one field, the same in all."""
+
+    type: Literal["stream"]
+    """What the keys hold."""
+    entries: int = Field(ge=1, le=10**10)
+    """Entries of each."""
+    field_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a field's name."""
+    value_bytes: int = Field(default=16, ge=0, le=512 * 2**20)
+    """Bytes of a field's value."""
+
+
+Population = Strings | Sets | Hashes | SortedSets | Lists | Streams
 """Keys that are alike."""
 
 

@@ -15,13 +15,23 @@ from ..layouts.collections import (
     list_content,
     set_content,
     sorted_set_content,
+    stream_content,
 )
 from ..layouts.generations import Generation, generation
 from ..layouts.keys import Blocks, key_blocks, string_blocks
 from ..layouts.strings import spare_room, string_bytes
 from ..layouts.tables import NO_TABLE, SLOTS, TableBytes, slot_tables_bytes, table_bytes
 from .baseline import Baseline, baseline
-from .schema import Hashes, Lists, MemoryScenario, Population, Sets, SortedSets, Strings
+from .schema import (
+    Hashes,
+    Lists,
+    MemoryScenario,
+    Population,
+    Sets,
+    SortedSets,
+    Streams,
+    Strings,
+)
 
 
 @dataclass(frozen=True)
@@ -132,7 +142,7 @@ def _string_weight(node: NodeFootprint, population: Strings, *, ttl: bool) -> Ke
 
 
 def _content(
-    g: Generation, allocator: Allocator, population: Sets | Hashes | SortedSets | Lists
+    g: Generation, allocator: Allocator, population: Sets | Hashes | SortedSets | Lists | Streams
 ) -> Content:
     match population:
         case Sets():
@@ -165,6 +175,13 @@ def _content(
                 allocator,
                 elements=population.elements,
                 element_bytes=population.element_bytes,
+            )
+        case Streams():
+            return stream_content(
+                allocator,
+                entries=population.entries,
+                field_bytes=population.field_bytes,
+                value_bytes=population.value_bytes,
             )
 
 
@@ -297,7 +314,7 @@ def _longest_argument(population: Population) -> int:
     match population:
         case Strings():
             return 0 if population.integers else max(size for size, _ in population.sizes)
-        case Hashes():
+        case Hashes() | Streams():
             return max(population.field_bytes, population.value_bytes)
         case Lists():
             return population.element_bytes

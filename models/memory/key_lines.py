@@ -43,6 +43,9 @@ Valkey 9.1."""
 SLABS = "slabs"
 """Memcached: chained items in slabs, key and value in the item."""
 
+VALUE = "value"
+"""Name of the lines of a string with a block of its own."""
+
 _ITEM_HEADER_BYTES = 56
 """With the number for compare-and-swap that items have by default (memcached.h)."""
 
@@ -88,7 +91,7 @@ def _string(layout: str, value_bytes: int) -> Structure:
     whole = string_bytes(layout, value_bytes)
     lines = size_class(whole) / LINE_BYTES
     touched = (whole + LINE_BYTES / 2) / LINE_BYTES
-    return Structure("value", lines, 1.0, followers=max(0.0, touched - 1.0))
+    return Structure(VALUE, lines, 1.0, followers=max(0.0, touched - 1.0))
 
 
 def _slab_item(keys: int, key_bytes: int, value_bytes: int) -> list[Structure]:

@@ -16,6 +16,7 @@ from forecache.sim.errors import InputError
 
 from ..advice.cases import MACHINE_FIELDS, ScenarioSource, is_list, machine_lists
 from ..prediction.predict import Progress
+from ..scenario.command_table import DESCRIBED_BY
 from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Scenario
 from ..scenario.source import content_of
@@ -26,7 +27,7 @@ from .results import PlanAnswer
 _KEPT = {"kind", "name", *MACHINE_FIELDS, "tls", "io_threads", "persistence", "workload", "slo"}
 _WORKLOAD = {
     *("arrival", "rate_rps", "clients", "command", "mix", "keys", "key_bytes", "value_bytes"),
-    *("popularity", "sorted_sets", "hashes", "slow_command"),
+    *("popularity", *DESCRIBED_BY.values(), "slow_command"),
 }
 
 
@@ -87,7 +88,7 @@ def plan_of_one_node(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
     described = workload.model_dump(
         mode="json",
         include={
-            *("keys", "value_bytes", "popularity", "sorted_sets", "hashes", "slow_command"),
+            *("keys", "value_bytes", "popularity", *DESCRIBED_BY.values(), "slow_command"),
         },
         exclude_none=True,
     )

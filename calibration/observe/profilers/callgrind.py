@@ -180,6 +180,10 @@ class Counts:
         self._ask()
         return read_callgrind(f"{self._out}.{self._number}")
 
+    def skip(self) -> None:
+        """Let the counts start from zero."""
+        self._ask()
+
     def dump_threads(self) -> dict[int, CallgrindProfile]:
         """The same by valgrind's number of the thread, of a server run with --separate-threads."""
         self._ask()
