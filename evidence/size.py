@@ -36,9 +36,10 @@ def code_lines(tree: ast.Module, text: str) -> int:
     lines = text.splitlines()
     left = {n for n, line in enumerate(lines, 1) if line.strip() and line.strip()[0] != "#"}
     for node in ast.walk(tree):
+        if not isinstance(node, ast.Expr | ast.Import | ast.ImportFrom):
+            continue
         # A string by itself says what stands above it.
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if is_text or isinstance(node, ast.Import | ast.ImportFrom):
+        if not isinstance(node, ast.Expr) or isinstance(node.value, ast.Constant):
             left -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(left)
 

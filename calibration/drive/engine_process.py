@@ -126,7 +126,7 @@ class EngineProcess(ServerProcess):
         return RespClient(self.control_address)
 
     def _arguments(self) -> list[str]:
-        options = {
+        options: dict[str, str | None] = {
             "port": str(self.port),
             "bind": "127.0.0.1",
             "unixsocket": str(self.control_address),
@@ -138,7 +138,8 @@ class EngineProcess(ServerProcess):
             "logfile": "",
         }
         # Versions before 6.0 don't know the option, whose default is one.
-        options |= {"io-threads": str(self.io_threads)} if self.io_threads > 1 else {}
+        if self.io_threads > 1:
+            options["io-threads"] = str(self.io_threads)
         options |= self._config
         given = {name: value for name, value in options.items() if value is not None}
         return [word for name, value in given.items() for word in (f"--{name}", value)]
