@@ -132,7 +132,7 @@ def test_what_no_model_predicts_is_said_and_not_validated(
 
 def test_the_catalogue_says_which_datasets_are_not_predicted_and_why() -> None:
     rows = {row["id"]: row for row in verbs.catalog()["datasets"]}
-    assert "validate slot-migration" in rows["slot-migration"]["not_predicted"]
+    assert "evidence.validation slot-migration" in rows["slot-migration"]["not_predicted"]
     assert "evidence.validation memory-footprint" in rows["memory-footprint"]["not_predicted"]
     assert rows["valkey-8.1.1-c8g-unix-p1"]["not_predicted"] is None
     for dataset in list_datasets():
