@@ -220,7 +220,6 @@ def _add_predictions(rows: Sequence[Row], label: str, systems: Systems) -> None:
             "low": found.ratio.low,
             "high": found.ratio.high,
             "verdict": found.verdict,
-            "cpu_us": [round(side.mean(SERVER_CPU), 4) for side in (first, second)],
         }
 
 
@@ -344,16 +343,12 @@ def _scores(rows: Sequence[Row]) -> list[str]:
         signs = [sign_of(row, label) for row in clear]
         called = sum(row[label]["verdict"] != NO_CLEAR_DIFFERENCE for row in small)
         opposite = sum(_log(row, label) * row["step"] < 0.0 for row in clear)
-        seen = np.array([np.median(row["cpu_us"], axis=1) for row in rows])
-        off = np.array([row[label]["cpu_us"] for row in rows]) / seen - 1.0
-        cells = [f"{np.median(np.abs(off)):.1%}", f"{np.median(off):+.1%}"]
-        cells += [f"{np.median(errors):.1%}", f"{np.mean(errors <= np.log1p(LEAST_STEP)):.0%}"]
+        cells = [f"{np.median(errors):.1%}", f"{np.mean(errors <= np.log1p(LEAST_STEP)):.0%}"]
         cells += [f"{np.mean(errors <= halves):.0%}", f"±{np.median(halves):.0%}"]
         cells += [f"{np.quantile(errors / halves, 0.95):.2f}"]
         counts = [signs.count(word) for word in ("right", "wrong", NO_CLEAR_DIFFERENCE)]
         body.append([label, *cells, *counts, opposite, f"{called} of {len(small)}"])
-    header = ["profiles", ">CPU a request: median error", ">bias"]
-    header += [">steps: median error", ">within 5%", ">inside 95% interval", ">half of it"]
+    header = ["profiles", ">median error", ">within 5%", ">inside 95% interval", ">half of it"]
     header += [">needed", f">{len(clear)} clear steps: called right", ">wrong"]
     header += [f">{NO_CLEAR_DIFFERENCE}", ">other sign", ">steps within 5% called"]
     return table(header, body)
