@@ -11,7 +11,8 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 from .files import parse, read_yaml, shipped
-from .quantity import Quantity, Source, evaluate
+from .formula import evaluate
+from .quantity import Quantity, Source
 from .record import Record as _Group
 
 

@@ -24,7 +24,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from forecache.sim.errors import InputError
 
 from .files import did_you_mean, parse
-from .quantity import Quantity, evaluate
+from .formula import evaluate
+from .quantity import Quantity
 from .record import Record
 
 if TYPE_CHECKING:

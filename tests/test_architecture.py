@@ -42,7 +42,9 @@ PACKAGES = {
         "large_commands",
         "overcommit",
         "serverless",
+        "over_seeds",
         "runs",
+        "run_effort",
         "simulate_scenario",
     ],
     "calibration": [
@@ -55,9 +57,12 @@ PACKAGES = {
         "today",
         "check",
         "validate",
+        "joint",
     ],
     "reports": [
+        "study_duration",
         "study_answer",
+        "study_inputs",
         "text",
         "figures",
         "terminal",

@@ -26,7 +26,8 @@ from forecache.hwprofiles.record import Record as _Section
 from forecache.sim.errors import InputError
 
 from .points import ObservedPoint
-from .profiles import Depth, Profile, parse_records, read_profiles, write_profiles
+from .profiles import Depth, Profile, read_profiles, write_profiles
+from .records import parse_records
 
 FORMAT = "forecache-bundle/1"
 
@@ -123,7 +124,13 @@ class Bundle:
 
     @classmethod
     def load(cls, path: str | Path) -> "Bundle":
-        """Read a bundle, from this machine or another."""
+        """Read a bundle, from this machine or another.
+
+        Raises
+        ------
+        InputError
+            The folder is no bundle, or a file of it is damaged or cut; names file and line.
+        """
         folder = Path(path)
         if not folder.is_dir():
             raise InputError(f"{folder}: is not a folder; valid is an observation bundle.")
@@ -160,7 +167,13 @@ class Bundle:
 
 
 def read_points(file: Path, *, expected: int) -> list[ObservedPoint]:
-    """Read `points.jsonl`, which must have `expected` lines."""
+    """Read `points.jsonl`, which must have `expected` lines.
+
+    Raises
+    ------
+    InputError
+        A line is no JSON or no point, or lines are missing.
+    """
     text = _unpacked(file) if file.suffix == ".gz" else read_text(file)
     return parse_records(ObservedPoint, text, file=file, noun="point", expected=expected)
 

@@ -105,7 +105,7 @@ class EngineProcess(ServerProcess):
 
     protocol = RESP
     environment = KEEP_FREED_PAGES
-    slow_config: ClassVar[Mapping[str, str]] = {"hz": "1"}
+    slow_config: ClassVar[Mapping[str, str]] = {"hz": "1", "dynamic-hz": "no"}
 
     @classmethod
     def cannot_make(cls, _spec: LoadSpec, _transport: str) -> str | None:
@@ -126,9 +126,10 @@ class EngineProcess(ServerProcess):
         return RespClient(self.control_address)
 
     def _arguments(self) -> list[str]:
-        options: dict[str, str | None] = {
+        options = {
             "port": str(self.port),
             "bind": "127.0.0.1",
+            "protected-mode": "yes",
             "unixsocket": str(self.control_address),
             "unixsocketperm": "700",
             "dir": str(self.folder),
@@ -136,11 +137,8 @@ class EngineProcess(ServerProcess):
             "appendonly": "no",
             "daemonize": "no",
             "logfile": "",
-        }
-        # Versions before 6.0 don't know the option, whose default is one.
-        if self.io_threads > 1:
-            options["io-threads"] = str(self.io_threads)
-        options |= self._config
+            "io-threads": str(self.io_threads),
+        } | self._config
         given = {name: value for name, value in options.items() if value is not None}
         return [word for name, value in given.items() for word in (f"--{name}", value)]
 

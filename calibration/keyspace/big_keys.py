@@ -63,7 +63,13 @@ def is_big_keys(text: str) -> bool:
 
 
 def parse_big_keys(text: str, *, file: str) -> BigKeys:
-    """The summary of a scan."""
+    """The summary of a scan.
+
+    Raises
+    ------
+    InputError
+        There is none, or a line of it is damaged.
+    """
     lines = list(numbered(text, file=file))
     start = next((i for i, (_, line) in enumerate(lines) if _SUMMARY.fullmatch(line.strip())), None)
     if start is None:

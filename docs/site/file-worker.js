@@ -28,8 +28,7 @@ if (location.protocol === "file:") {
       inside.close()
       this.ready = new Promise((done) => this.frame.contentWindow.addEventListener("load", done))
     }
-    postMessage(message) {
-      const data = structuredClone(message) // as a browser's worker: what the page holds stays as it is
+    postMessage(data) {
       this.ready.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data })))
     }
     terminate() {

@@ -20,7 +20,6 @@ from forecache.models.engines.profile import load_engine
 
 from ..counts.shipped import BUNDLES, compact, json_text
 from ..harness import EMBEDDED, Asked, Files
-from ..validation.counters import with_counters
 
 ACCURACY = Path("docs/accuracy")
 ENGINES = (EMBEDDED, "redis-server", "valkey-server")
@@ -58,7 +57,7 @@ def published(asked: Asked) -> Files:
     """Predict datasets, fitting their calibration points only; one file each."""
     return {
         ACCURACY / f"published-{name}.json": json_text(
-            with_counters(validate(name, progress=asked.progress))
+            validate(name, progress=asked.progress).to_dict()
         )
         for name in asked.of(predicted_datasets())
     }

@@ -4,8 +4,7 @@
 |------------------------|-------------------------------------------------------------------------|
 | engines at random      | `generations.py`, `memaslap.py`, `threads.py`, `tails.py`;              |
 | points                 | `rounds.py` is what they share, `generations_page.py` their page        |
-| neighbours at once     | `steps.py`, on windows of `cpu_windows.py`; `upgrades.py` is the same   |
-|                        | of old versions                                                         |
+| neighbours at once     | `steps.py`, on windows of `cpu_windows.py`                              |
 | keys in order, MGETs   | `key_order.py` and `mget.py`, on windows of `cpu_windows.py`            |
 | a node's ceiling       | `ceiling.py`                                                            |
 | threads that share     | `crowded.py`, `quotas.py`                                               |

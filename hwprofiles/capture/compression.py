@@ -80,7 +80,13 @@ class CompressedValues:
 
 
 def codec(algorithm: Algorithm, level: int) -> Codec:
-    """A compressor."""
+    """A compressor.
+
+    Raises
+    ------
+    InputError
+        Its package isn't installed.
+    """
     if algorithm == "gzip":
         zlib = importlib.import_module("zlib")
         return Codec(
@@ -192,7 +198,13 @@ def _round_ns(call: Callable[[bytes], bytes], values: Sequence[bytes], times: in
 
 
 def read_sample(path: str | Path, *, most_bytes: int = 64 * 2**20) -> bytes:
-    """The bytes of a sample, of a longer one the first."""
+    """The bytes of a sample, of a longer one the first.
+
+    Raises
+    ------
+    InputError
+        It can't be read, or is empty.
+    """
     try:
         with Path(path).open("rb") as stream:
             found = stream.read(most_bytes)

@@ -82,17 +82,11 @@ class FootprintErrors(Record):
         ]
         family = allocator_family(allocator)
         for each in own:
-            if each.allocator == family and type_ in each.types:
+            if each.allocator == family:
                 return each.types[type_].half_width
-        # A type that was measured of none is taken to be off as hashes were.
-        others = self.others.get(type_, self.others["hash"])
-        layout = own[0].types.get(type_, others) if own else others
+        layout = own[0].types[type_] if own else self.others[type_]
         # Its layout is known by another allocator, the allocator by other versions.
-        same = [
-            each.types[type_]
-            for each in self.versions
-            if each.allocator == family and type_ in each.types
-        ]
+        same = [each.types[type_] for each in self.versions if each.allocator == family]
         return math.hypot(layout.half_width, *_pooled(same))
 
 
@@ -107,7 +101,7 @@ def _pooled(errors: Iterable[RelativeError]) -> list[float]:
 
 def allocator_family(allocator: Allocator) -> AllocatorFamily:
     """jemalloc in all its versions, or glibc's malloc, whose blocks depend on their neighbours."""
-    return "libc" if allocator.startswith("libc") else "jemalloc"
+    return "libc" if allocator == "libc" else "jemalloc"
 
 
 @lru_cache(maxsize=1)

@@ -66,7 +66,13 @@ class Fitting(Result):
 
 
 class Mixture:
-    """A scenario's data with any number of keys on a node, in the same proportions."""
+    """A scenario's data with any number of keys on a node, in the same proportions.
+
+    Raises
+    ------
+    InputError
+        The scenario's engine isn't known, or it has no keys.
+    """
 
     def __init__(self, scenario: MemoryScenario) -> None:
         self.scenario = scenario
@@ -114,7 +120,13 @@ class Mixture:
 
 
 def limits_of(scenario: MemoryScenario) -> list[MemoryLimit]:
-    """What limits used or resident memory: `maxmemory`, and the machine or managed node."""
+    """What limits used or resident memory: `maxmemory`, and the machine or managed node.
+
+    Raises
+    ------
+    InputError
+        The host isn't known.
+    """
     limits = []
     if (most := scenario.maxmemory_bytes) is not None:
         words = f"maxmemory leaves {gib(most)} GiB to the server"
@@ -162,6 +174,11 @@ def keys_that_fit(scenario: MemoryScenario) -> Fitting | None:
     -------
     Fitting or None
         Of the limit that is met first; None if the scenario has none.
+
+    Raises
+    ------
+    InputError
+        The engine or host isn't known, or not one key fits.
     """
     limits = limits_of(scenario)
     if not limits:

@@ -109,7 +109,13 @@ def machine_limit(name: str, memory_bytes: float, *, field: str = "host") -> Mem
 
 
 def managed_limit(prices: PriceTable, node_type: str, *, field: str = "host") -> MemoryLimit | None:
-    """What a managed node has for data; None where its memory is not known."""
+    """What a managed node has for data; None where its memory is not known.
+
+    Raises
+    ------
+    InputError
+        The table has no such type.
+    """
     maxmemory = prices.node(node_type).maxmemory_bytes
     if maxmemory is None:
         return None

@@ -31,7 +31,13 @@ _KEY = b"forecache.sweep"
 
 
 def load_pyarrow() -> Any:
-    """The package that writes Parquet."""
+    """The package that writes Parquet.
+
+    Raises
+    ------
+    InputError
+        It is not installed.
+    """
     try:
         import pyarrow.parquet
     except ImportError:

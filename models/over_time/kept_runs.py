@@ -27,7 +27,13 @@ _ROOMS = ("forecache.sim", "forecache.hwprofiles", "forecache.models")
 
 
 class KeptRuns:
-    """A folder of results."""
+    """A folder of results.
+
+    Raises
+    ------
+    InputError
+        It can't be made.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -37,7 +43,13 @@ class KeptRuns:
             raise InputError(f"{folder}: can't be created ({error.strerror}).") from None
 
     def find(self, key: str) -> Run | None:
-        """The result of a run; None if it isn't there."""
+        """The result of a run; None if it isn't there.
+
+        Raises
+        ------
+        InputError
+            The file is damaged.
+        """
         file = self._file(key)
         if not file.exists():
             return None

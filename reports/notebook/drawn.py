@@ -19,7 +19,8 @@ from forecache.sim.errors import InputError
 from .. import figures
 from ..text.formats import is_number
 from ..text.points import chosen_point
-from ..text.runs import moments_of, panels_of, point_title, ticks_of, without_idle
+from ..text.runs import moments_of, panels_of, point_title, without_idle
+from ..text.stacks import ticks_of
 
 Figures = Mapping[str, Callable[[], Any]]
 

@@ -79,7 +79,6 @@ def test_parts_of_the_work_together_are_the_second_engine_s_work() -> None:
     assert {k: v.value for k, v in engine.work.items()} == {
         k: v.value for k, v in second.work.items()
     }
-    assert engine.observed == second.observed
 
 
 def test_slopes_say_which_parts_measured_steps_have() -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from forecache.hwprofiles.quantity import Quantity, Source, evaluate
+from forecache.hwprofiles.formula import evaluate
+from forecache.hwprofiles.quantity import Quantity, Source
 
 
 def quantity(**changes: Any) -> Quantity:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.hwprofiles.capture.surroundings import inspect_surroundings, measure_noise
+from forecache.hwprofiles.capture.noise import measure_noise
+from forecache.hwprofiles.capture.surroundings import inspect_surroundings
 
 DMI = "sys/class/dmi/id"
 CPU = "sys/devices/system/cpu"
