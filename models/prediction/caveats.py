@@ -33,6 +33,12 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
         )
     elif engine.observed is None:
         warnings.append(f"the CPU work of {engine.id} was not measured: all of it is assumed")
+    elif engine.observed.host == system.host.id and not system.observed_here:
+        warnings.append(
+            f"{engine.id} was calibrated on another profile of such a host, captured "
+            f"{engine.observed.captured}: `forecache observe` and `calibrate` with this one are "
+            "more accurate"
+        )
     policy = engine.threading
     if policy.caveat:
         warnings.append(policy.caveat.format(engine=engine.id))

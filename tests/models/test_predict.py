@@ -243,7 +243,7 @@ def test_a_host_that_observed_the_engine_is_drawn_with_it() -> None:
 
 def test_an_engine_observed_on_such_a_host_on_another_day_is_not_observed_here() -> None:
     """Guests of one kind share an id; what was fitted on one is not known of the next."""
-    [(_, system)] = cases_of(workload={"clients": 20})
+    [(case, system)] = cases_of(workload={"clients": 20})
     captured = Captured(date="2026-11-20", cpu_model="x", kernel="x", tool="x", elapsed_s=1.0)
     host = system.host.model_copy(update={"captured": captured})
     engine = observed_on(host.id, system.engine)
@@ -253,6 +253,10 @@ def test_an_engine_observed_on_such_a_host_on_another_day_is_not_observed_here()
         observed = engine.observed.model_copy(update={"captured": day, "speed": {"user_ipc": 3.9}})
         known = System(on, engine.model_copy(update={"observed": observed}), system.generator)
         assert (known.numbers().speed.user_ipc == 3.9) == known.observed_here
+        told = any(
+            "calibrated on another profile" in words for words in not_covered(case.scenario, known)
+        )
+        assert told != known.observed_here
         return known.basis
 
     assert basis("2026-11-20") == "observed"
