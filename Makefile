@@ -48,7 +48,7 @@ help:
 	@echo "make install       the command .venv/bin/forecache"
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
 	@echo "make test          ruff, mypy on the installed package and evidence/, pytest"
-	@echo "make browser       the page of explore in chromium, pictures in build/explore/"
+	@echo "make browser       the page of explore and the search of the site in chromium, pictures in build/explore/"
 	@echo "make verification  closed forms, interval coverage, random scenarios, damaged inputs"
 	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
 	@echo "make evidence      list the studies of accuracy; STUDY=x runs one, ONLY=y a part of it"
@@ -83,7 +83,7 @@ pytest: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "not browser" $(PYTEST_FLAGS)
 
 browser: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest -m browser tests/reports/test_explore_browser.py
+	$(BIN)/python -m pytest -m browser tests/reports/test_explore_browser.py tests/test_site_search.py
 
 # Measure, keep what was found, write its page: evidence/studies.py has them all.
 evidence: $(VENV)/.ready
@@ -153,7 +153,7 @@ $(VENV)/.ready-dev: $(METADATA) | $(BIN)/python
 	$(INSTALL) --editable '.[engine,dev]'
 	@touch $(VENV)/.ready $@
 
-# MkDocs; once installed, the site is built without network.
+# Zensical; once installed, the site is built without network.
 $(VENV)/.ready-docs: $(VENV)/.ready
 	$(INSTALL) --editable '.[docs]'
 	@touch $@

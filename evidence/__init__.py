@@ -7,7 +7,8 @@
 `studies.py` declares every study, `harness.py` runs them in three steps: measure, artefact, page.
 `counts/` counts and fits the work of shipped engines, `live/` runs engines on this machine,
 `accuracy/` predicts published measurements and writes the accuracy pages with `figures/`,
-`articles/` and `serverless/` judge what vendors wrote, `overcommit/` compares fleets, `documents/`
-writes pages of docs/ from code. `size.py` says how large the program is. Nothing of this is
-installed.
+`validation/` predicts those that are no loads on a node, `joint/` fits hosts and engines to all
+calibration points together, `articles/` and `serverless/` judge what vendors wrote, `overcommit/`
+compares fleets, `documents/` writes pages of docs/ from code. `size.py` says how large the program
+is. Nothing of this is installed.
 """

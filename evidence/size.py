@@ -27,6 +27,23 @@ def sources(root: Path) -> Iterator[tuple[Path, ast.Module, str]]:
             yield path.relative_to(root), ast.parse(text), text
 
 
+_SMALL = 60
+"""Lines of code of a small module."""
+
+
+def code_lines(tree: ast.Module, text: str) -> int:
+    """Lines of a source without blank ones, comments, docstrings and imports."""
+    lines = text.splitlines()
+    left = {n for n, line in enumerate(lines, 1) if line.strip() and line.strip()[0] != "#"}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Expr | ast.Import | ast.ImportFrom):
+            continue
+        # A string by itself says what stands above it.
+        if not isinstance(node, ast.Expr) or isinstance(node.value, ast.Constant):
+            left -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(left)
+
+
 def policies_of(root: Path) -> frozenset[str]:
     """Threading policies that the engine profiles of a checkout follow, and that of one thread."""
     found = {"single_thread"}
@@ -41,23 +58,30 @@ def measured(root: Path) -> dict[str, str]:
     """What the script says of a checkout, by what it is."""
     policies = policies_of(root)
     lines, packages, longest = 0, Counter[str](), (0, "")
+    modules = small = 0
     classes, named = Counter[str](), Counter[str]()
+    all_classes = 0
     for path, tree, text in sources(root):
         lines += len(text.splitlines())
+        modules += 1
+        small += code_lines(tree, text) < _SMALL
         packages[path.parent.as_posix()] += 1
         own = path.stem in policies or path.parent.name in policies
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 longest = max(longest, (length, f"{path}, {node.name}"))
-            elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                classes[node.name] += 1
+            elif isinstance(node, ast.ClassDef):
+                all_classes += 1
+                classes[node.name] += not node.name.startswith("_")
             elif isinstance(node, ast.Constant) and node.value in policies and not own:
                 named[path.as_posix()] += 1
     twice = sorted(name for name, count in classes.items() if count > 1)
     most = ", ".join(f"{name} {count}" for name, count in packages.most_common(5))
     return {
         "lines of Python in the installed package": f"{lines:,}",
+        f"modules; with less than {_SMALL} lines of code": f"{modules}; {small}",
+        "classes": str(all_classes),
         "packages": str(len(packages)),
         "modules in the largest packages": most,
         "longest function, lines": f"{longest[0]} ({longest[1]})",

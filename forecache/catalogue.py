@@ -73,13 +73,7 @@ def instances(
     arch: str | None = None,
     min_memory_gib: float | None = None,
 ) -> list[dict[str, Any]]:
-    """Return a row for every instance that is as asked for.
-
-    Raises
-    ------
-    InputError
-        There is no such family; close matches are listed.
-    """
+    """Return a row for every instance that is as asked for."""
     from forecache.hwprofiles import list_hosts, list_instances
     from forecache.hwprofiles.files import did_you_mean
     from forecache.hwprofiles.instances import families

@@ -20,7 +20,7 @@ import click
 from forecache.sim.errors import ForecacheError
 
 from . import __version__
-from .commands import COMMANDS
+from .commands import VERBS, command
 from .commands.completion import VARIABLE, completion
 
 EXIT_BUG = 1
@@ -37,11 +37,21 @@ class Terminated(BaseException):
 
 
 class VerbGroup(click.Group):
-    """Lists verbs in the order of the work, not of the alphabet."""
+    """Lists verbs in the order of the work, and imports only the one that is run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return list(self.commands)
+        return [*VERBS, *self.commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return command(cmd_name) if cmd_name in VERBS else super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        rows = [(name, verb.short) for name, verb in VERBS.items()]
+        rows += [(name, each.get_short_help_str()) for name, each in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 @click.group(
@@ -64,8 +74,6 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _command in COMMANDS:
-    cli.add_command(_command)
 cli.add_command(completion)
 
 

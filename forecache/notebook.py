@@ -26,7 +26,7 @@ class Shower:
 
     def frame(self, result: Displayed, table: str | None, library: str | None) -> Any:
         """A table of a result as a data frame."""
-        from forecache.reports.notebook.frames import frame_of
+        from forecache.reports.notebook.tables import frame_of
 
         return frame_of(result, table, library)
 

@@ -60,13 +60,7 @@ def change_files(data: Any, change: Callable[[str, str], str], *, field: str = "
 
 
 def read_with_files(file: str | Path) -> dict[str, Any]:
-    """Read a YAML file; paths in it, relative to its folder, become relative to the current one.
-
-    Raises
-    ------
-    InputError
-        The file can't be read, or it names a file that is in the current folder but not in its own.
-    """
+    """Read a YAML file; paths in it, relative to its folder, become relative to the current one."""
     data, folder = read_yaml(file), Path(file).parent
     if folder == Path():
         return data

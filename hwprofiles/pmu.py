@@ -11,8 +11,7 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 from .files import parse, read_yaml, shipped
-from .formula import evaluate
-from .quantity import Quantity, Source
+from .quantity import Quantity, Source, evaluate
 from .record import Record as _Group
 
 

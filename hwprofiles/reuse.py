@@ -24,8 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from forecache.sim.errors import InputError
 
 from .files import did_you_mean, parse
-from .formula import evaluate
-from .quantity import Quantity
+from .quantity import Quantity, evaluate
 from .record import Record
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from forecache.calibration.fit.report import CalibrationReport
-from forecache.hwprofiles.files import read_text
-from forecache.models.advice.node_answers import StudyTarget
+from forecache.hwprofiles.files import dump_yaml, read_text
+from forecache.hwprofiles.named_files import NamedFiles
+from forecache.models.advice.node_answers import NumberOrigin, StudyTarget
 from forecache.models.results.displayed import Displayed
 from forecache.models.results.provenance import Provenance
 from forecache.sim.errors import InputError
@@ -21,23 +23,11 @@ from forecache.sim.plain import Result, where_set
 
 
 @dataclass(frozen=True)
-class HostNumber(Result):
-    """A number of a host, with its 95% range and where it comes from."""
-
-    name: str
-    value: float | None
-    unit: str
-    low: float | None
-    high: float | None
-    kind: str
-
-
-@dataclass(frozen=True)
 class HostNumbers(Result):
     """The numbers of the host a study ran on."""
 
     id: str
-    rows: list[HostNumber]
+    rows: list[NumberOrigin]
     latency_curve: list[list[float]]
     """Pairs of a working set in bytes and the ns of a dependent load."""
 
@@ -87,11 +77,6 @@ def load_study(path: Path) -> Study:
     ----------
     path
         Its folder, or `study.json` itself.
-
-    Raises
-    ------
-    InputError
-        The file is missing or damaged, or another version of forecache wrote it.
     """
     file = path / STUDY if path.is_dir() else path
     text = read_text(file)
@@ -119,3 +104,40 @@ def _with_infinities(data: Any) -> Any:
     if data.keys() == {"value", "low", "high"}:
         return {name: math.inf if data[name] is None else data[name] for name in data}
     return {name: _with_infinities(value) for name, value in data.items()}
+
+
+# --- files from which a study's predictions are made again, without measuring ---------------------
+
+
+HOST, ENGINE = "host.yaml", "engine.yaml"
+THIS_HOST = "this host"
+"""Name of the target that was measured."""
+
+
+def file_name(name: str) -> str:
+    """Letters, digits, dots and dashes of a name."""
+    return re.sub(r"[^a-zA-Z0-9.]+", "-", name).strip("-.") or "unnamed"
+
+
+def scenario_name(target: StudyTarget) -> str:
+    """`this-host.yaml`."""
+    name = f"{file_name(target.name)}.yaml"
+    return f"on-{name}" if name in (HOST, ENGINE) else name
+
+
+def scenarios_again(targets: Sequence[StudyTarget], files: NamedFiles) -> dict[str, str]:
+    """Text of a scenario for each target, by file name.
+
+    They name `HOST` and `ENGINE`, and other files as they are called in `files`.
+    """
+    return {scenario_name(target): dump_yaml(_scenario(target, files)) for target in targets}
+
+
+def _scenario(target: StudyTarget, files: NamedFiles) -> dict[str, Any]:
+    """What was predicted, with the engine that was observed, at the same settings."""
+    here = {"host": HOST} if target.name == THIS_HOST else {}
+    measured = {"engine": ENGINE} | here
+    own = {k: v for k, v in target.scenario.items() if k not in (*measured, "engine_version")}
+    data = files.collect(own) | measured
+    threads = [int(point.given["io_threads"]) for point in target.points]
+    return {**data, "io_threads": {"sweep": threads}}

@@ -60,11 +60,6 @@ def check_work(
         What would take less: `a shorter duration_s`.
     workers
         Cores that share the work.
-
-    Raises
-    ------
-    InputError
-        It is more than allowed.
     """
     most = most_work_s()
     if not seconds <= most:
@@ -77,13 +72,7 @@ def check_work(
 
 
 def check_memory(bytes_: float, field: str, *, found: object, smaller: str) -> None:
-    """Refuse what would need more memory than a run may take.
-
-    Raises
-    ------
-    InputError
-        It would.
-    """
+    """Refuse what would need more memory than a run may take."""
     if not bytes_ <= MOST_MEMORY_BYTES:
         raise InputError(
             f"field '{field}': found {found}, which would take {bytes_ / 2**30:,.3g} GiB to "

@@ -2,6 +2,9 @@
 
 They live in the lowest room because every room raises them. A message is one sentence that names
 the file and field, what was found, and what is valid.
+
+Whatever reads what a user wrote, or looks up what it names, raises `InputError` where that is
+missing, damaged, unknown or not valid. Docstrings say under *Raises* what goes beyond that.
 """
 
 from typing import Any

@@ -13,7 +13,11 @@ Source: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random num
 `native/random.h` has the same functions for C code, with the same bits.
 """
 
+from __future__ import annotations
+
 import math
+
+import numpy as np
 
 _MASK = 0xFFFFFFFF
 # The multipliers and key increments of Philox4x32 (Salmon et al. 2011, table 2 and section 4.3).
@@ -89,3 +93,29 @@ def exponential_ps(unit: float, mean_ps: float) -> int:
         Mean in picoseconds.
     """
     return int(0.5 - mean_ps * math.log(unit))
+
+
+# --- random generators for arrays, addressed like the draws of `streams` --------------------------
+
+# NumPy's Philox takes a key and a counter, so that a generator for one address gives the same
+# numbers whatever was drawn before.
+
+
+def generator(seed: int, purpose: int, index: int = 0) -> np.random.Generator:
+    """A generator of its own for one address.
+
+    Parameters
+    ----------
+    seed
+        Seed of the experiment.
+    purpose
+        What the draws decide; no two things may have the same.
+    index
+        Which time they decide it: a step, an epoch, a machine.
+
+    Notes
+    -----
+    The index is the third word of the counter: one generator would have to draw 2**128 blocks to
+    get into the next one's numbers.
+    """
+    return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, index, 0]))

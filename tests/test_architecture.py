@@ -42,9 +42,7 @@ PACKAGES = {
         "large_commands",
         "overcommit",
         "serverless",
-        "over_seeds",
         "runs",
-        "run_effort",
         "simulate_scenario",
     ],
     "calibration": [
@@ -57,12 +55,9 @@ PACKAGES = {
         "today",
         "check",
         "validate",
-        "joint",
     ],
     "reports": [
-        "study_duration",
         "study_answer",
-        "study_inputs",
         "text",
         "figures",
         "terminal",

@@ -17,7 +17,7 @@ from evidence.documents.site import (
 )
 from forecache.sim.errors import InputError
 
-MKDOCS = pytest.importorskip("material", reason="needs the extra docs")
+pytest.importorskip("zensical", reason="needs the extra docs")
 
 
 def test_every_page_is_listed() -> None:
@@ -60,7 +60,8 @@ def test_the_whole_site(tmp_path: Path) -> None:
     assert "with the regret of every other choice" in verbs
     answers = (site / "docs/api-answers.html").read_text(encoding="utf-8")
     assert 'id="forecache.models.results.points.Point.throughput_rps"' in answers
-    assert "Held-out point" in (site / "search/search_index.js").read_text(encoding="utf-8")
+    assert "Held-out point" in (site / "search.js").read_text(encoding="utf-8")
+    assert (site / "models/node/reference/node.py").is_file()
     assert (site / "docs/schema/simulate.json").is_file()
     assert "https://unpkg.com" not in (site / "index.html").read_text(encoding="utf-8")
 

@@ -26,8 +26,7 @@ from forecache.hwprofiles.record import Record as _Section
 from forecache.sim.errors import InputError
 
 from .points import ObservedPoint
-from .profiles import Depth, Profile, read_profiles, write_profiles
-from .records import parse_records
+from .profiles import Depth, Profile, parse_records, read_profiles, write_profiles
 
 FORMAT = "forecache-bundle/1"
 
@@ -124,13 +123,7 @@ class Bundle:
 
     @classmethod
     def load(cls, path: str | Path) -> "Bundle":
-        """Read a bundle, from this machine or another.
-
-        Raises
-        ------
-        InputError
-            The folder is no bundle, or a file of it is damaged or cut; names file and line.
-        """
+        """Read a bundle, from this machine or another."""
         folder = Path(path)
         if not folder.is_dir():
             raise InputError(f"{folder}: is not a folder; valid is an observation bundle.")
@@ -167,13 +160,7 @@ class Bundle:
 
 
 def read_points(file: Path, *, expected: int) -> list[ObservedPoint]:
-    """Read `points.jsonl`, which must have `expected` lines.
-
-    Raises
-    ------
-    InputError
-        A line is no JSON or no point, or lines are missing.
-    """
+    """Read `points.jsonl`, which must have `expected` lines."""
     text = _unpacked(file) if file.suffix == ".gz" else read_text(file)
     return parse_records(ObservedPoint, text, file=file, noun="point", expected=expected)
 

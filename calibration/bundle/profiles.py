@@ -3,18 +3,20 @@
 What a profiler can't tell is None, never zero.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from forecache.hwprofiles.files import read_text
+from forecache.hwprofiles.files import parse, read_text
 from forecache.hwprofiles.record import Record as _Record
+from forecache.sim.errors import InputError
 
 from .points import Conditions
-from .records import parse_records
 
 Stage = Literal[
     "poll",
@@ -144,11 +146,31 @@ def write_profiles(file: Path, profiles: Iterable[Profile]) -> None:
 
 
 def read_profiles(file: Path, *, expected: int) -> list[Profile]:
-    """Read `profiles.jsonl`, which must have `expected` lines.
-
-    Raises
-    ------
-    InputError
-        A line is no JSON or no profile, or lines are missing.
-    """
+    """Read `profiles.jsonl`, which must have `expected` lines."""
     return parse_records(Profile, read_text(file), file=file, noun="profile", expected=expected)
+
+
+# --- records of a bundle: JSON, one a line, as many as the manifest announces ---------------------
+
+
+RecordT = TypeVar("RecordT", bound=BaseModel)
+
+
+def parse_records(
+    model: type[RecordT], text: str, *, file: Path, noun: str, expected: int
+) -> list[RecordT]:
+    """The records in a file's text, which must be `expected` lines."""
+    records = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        where = f"{file}, line {number}"
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where}: no JSON ({error}); valid is one {noun} a line.") from None
+        records.append(parse(model, data, file=where))
+    if len(records) != expected or (text and not text.endswith("\n")):
+        raise InputError(
+            f"{file}, line {len(records) + 1}: the file ends after {len(records)} {noun}s; "
+            f"manifest.yaml announces {expected}."
+        )
+    return records

@@ -14,8 +14,7 @@ from forecache.sim.errors import InputError
 from ..observe.readers.benchmark import BenchmarkResult, parse_benchmark
 from ..observe.readers.lines import Place, shown_value
 from ..observe.readers.memtier import parse_memtier
-from .info_span import measured_between
-from .measured import Measured, MeasuredFields, measured_from, together
+from .measured import Measured, MeasuredFields, measured_between, measured_from, together
 
 _MEMTIER = ('"ALL STATS"', '"AGGREGATED')
 _MEMTIER_LATENCIES = {50.0: "p50_ms", 90.0: "p90_ms", 99.0: "p99_ms", 99.9: "p999_ms"}
@@ -35,11 +34,6 @@ def read_measured(
         Whose commands are looked for where a tool tells each apart.
     info
         Files with the text of INFO before and after.
-
-    Raises
-    ------
-    InputError
-        A file can't be read, is damaged, or says nothing about the scenario's commands.
     """
     parts = [_read(path, scenario) for path in files]
     if info is not None:

@@ -25,8 +25,7 @@ from ..drive.connection import Address
 from ..drive.resp import RespClient
 from ..drive.server_process import child_setup
 from .files import measured_by_benchmark, measured_by_memtier
-from .info_span import measured_between
-from .measured import Measured, together
+from .measured import Measured, measured_between, together
 
 Progress = Callable[[str], None]
 

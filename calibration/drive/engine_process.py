@@ -105,7 +105,7 @@ class EngineProcess(ServerProcess):
 
     protocol = RESP
     environment = KEEP_FREED_PAGES
-    slow_config: ClassVar[Mapping[str, str]] = {"hz": "1", "dynamic-hz": "no"}
+    slow_config: ClassVar[Mapping[str, str]] = {"hz": "1"}
 
     @classmethod
     def cannot_make(cls, _spec: LoadSpec, _transport: str) -> str | None:
@@ -126,10 +126,9 @@ class EngineProcess(ServerProcess):
         return RespClient(self.control_address)
 
     def _arguments(self) -> list[str]:
-        options = {
+        options: dict[str, str | None] = {
             "port": str(self.port),
             "bind": "127.0.0.1",
-            "protected-mode": "yes",
             "unixsocket": str(self.control_address),
             "unixsocketperm": "700",
             "dir": str(self.folder),
@@ -137,8 +136,11 @@ class EngineProcess(ServerProcess):
             "appendonly": "no",
             "daemonize": "no",
             "logfile": "",
-            "io-threads": str(self.io_threads),
-        } | self._config
+        }
+        # Versions before 6.0 don't know the option, whose default is one.
+        if self.io_threads > 1:
+            options["io-threads"] = str(self.io_threads)
+        options |= self._config
         given = {name: value for name, value in options.items() if value is not None}
         return [word for name, value in given.items() for word in (f"--{name}", value)]
 

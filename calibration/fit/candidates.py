@@ -16,8 +16,7 @@ import numpy as np
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.profile import EngineProfile
 
-from ..bundle.points import Command, Conditions
-from ..bundle.profiled import CALLGRIND_POINTS
+from ..bundle.points import CALLGRIND_POINTS, Command, Conditions
 from ..bundle.profiles import Profile, StageWork, ThreadWork
 from .instructions import GROUPS, instruction_rows
 from .regression import derivatives

@@ -122,8 +122,12 @@ def work_problem(
 ) -> tuple[Problem, WorkModel]:
     """The least-squares problem of an engine's work: CPU times first, then counted instructions."""
     engine = prior.engine
+    turns = engine.turns_per_round
     conditions = [
-        (point.given, counts_of(point, events=events_per_batch(point.given, engine)))
+        (
+            point.given,
+            counts_of(point, events=events_per_batch(point.given, engine), turns_per_round=turns),
+        )
         for point in points
     ]
     model = work_model(conditions, engine, speed)
@@ -231,7 +235,7 @@ def fitted_profile(
             "id": f"{rules.id}-{host.id}",
             "title": f"{rules.title}, observed on {host.title}",
             "version": engine.version,
-            **_read_limits(engine),
+            **_read_limits(engine, rules),
             "sources": {**rules.sources, "bundle": source},
             "observed": observed,
             "reuse": None,
@@ -250,10 +254,13 @@ READ_LIMITS = {"jemalloc": (20_475, 40_950), "libc": (33_520, 33_520)}
 157 KB, driven by valkey-benchmark; libc: of 35 to 67 KB, the embedded build of Valkey 9.1)."""
 
 
-def _read_limits(engine: Engine) -> dict[str, int]:
-    """What the build's allocator decides of the rules of its version."""
+def _read_limits(engine: Engine, rules: EngineProfile) -> dict[str, int]:
+    """What the build's allocator decides of the rules of its version.
+
+    Nothing where a version asks for 16 KiB, whatever room its buffer has (up to Redis 6.2).
+    """
     allocator = (engine.allocator or "").partition("-")[0]
-    if allocator not in READ_LIMITS:
+    if allocator not in READ_LIMITS or rules.read_limit_bytes < READ_LIMITS["jemalloc"][0]:
         return {}
     limit, large = READ_LIMITS[allocator]
     return {"read_limit_bytes": limit, "large_read_limit_bytes": large}

@@ -77,13 +77,15 @@ def events_per_batch(given: Conditions, engine: EngineProfile) -> int:
     return math.ceil(given.pipeline / (engine.commands_per_event or given.pipeline))
 
 
-def counts_of(point: ObservedPoint, *, events: int = 1) -> PointCounts:
+def counts_of(point: ObservedPoint, *, events: int = 1, turns_per_round: int = 1) -> PointCounts:
     """Observed counts per request; what an engine doesn't report is estimated.
 
     Parameters
     ----------
     events
         From `events_per_batch`.
+    turns_per_round
+        Of an `EngineProfile`.
     """
     reads = point.ordinary("reads_per_request")
     writes = point.ordinary("writes_per_request")
@@ -93,7 +95,7 @@ def counts_of(point: ObservedPoint, *, events: int = 1) -> PointCounts:
     sleeps = point.ordinary("main_voluntary_switches_per_request")
     turns = point.ordinary("event_loops_per_request")
     if np.isnan(turns):
-        turns = max(FALLBACK_TURNS_PER_READ * reads, sleeps)
+        turns = turns_per_round * max(FALLBACK_TURNS_PER_READ * reads, sleeps)
     wakes = point.ordinary("generator_voluntary_switches_per_request")
     received = point.ordinary("generator_reads_per_request")
     resumed = events - 1
@@ -207,7 +209,7 @@ def _one_point(
     recv_ns, send_ns = inputs.socket_ns(speed)
     kernel = counts.turns * speed.epoll_wait_ns + counts.segments * send_ns
     kernel += (counts.reads - counts.resumed) * recv_ns + counts.reads * speed.epoll_event_ns
-    kernel += counts.rearms * 2 * speed.epoll_ctl_ns
+    kernel += counts.rearms * 2 * speed.epoll_ctl_ns + counts.writes * inputs.reply_event_ns()
     wake, short_wake = wake_times(counts, speed)
     batch = _batch(scenario, engine)
     done = instruction_counts(kinds, scenario, engine, counts)
@@ -236,7 +238,7 @@ def _one_point(
         kernel=np.array(work.kernel_scale * kernel),
         wake=np.array(work.wake_scale * wake),
         short_wake=np.array(short_wake),
-        copy=np.array(inputs.copying_ns()),
+        copy=np.array(inputs.copying_ns() + inputs.moving_ns),
         touch=waits[0],
         stream=work.stream_scale * waits[1],
         old_value=waits[2],

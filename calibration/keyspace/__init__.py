@@ -3,7 +3,6 @@
 | module         | what it knows                                                             |
 |----------------|---------------------------------------------------------------------------|
 | `cursor.py`    | lengths and strings of an RDB file, one after the other                   |
-| `packed.py`    | sizes of the elements that lie packed in one string                       |
 | `values.py`    | the keys' values: how many elements each has, and how long these are      |
 | `rdb.py`       | an RDB file from its magic word to its end                                |
 | `groups.py`    | keys that are alike, and populations of a memory footprint made of them   |

@@ -63,13 +63,7 @@ def is_big_keys(text: str) -> bool:
 
 
 def parse_big_keys(text: str, *, file: str) -> BigKeys:
-    """The summary of a scan.
-
-    Raises
-    ------
-    InputError
-        There is none, or a line of it is damaged.
-    """
+    """The summary of a scan."""
     lines = list(numbered(text, file=file))
     start = next((i for i, (_, line) in enumerate(lines) if _SUMMARY.fullmatch(line.strip())), None)
     if start is None:

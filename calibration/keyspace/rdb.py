@@ -65,13 +65,7 @@ def is_rdb(path: str | Path) -> bool:
 
 
 def open_rdb(path: str | Path) -> mmap:
-    """A file's bytes, which stay on disk until they are looked at.
-
-    Raises
-    ------
-    InputError
-        It can't be read.
-    """
+    """A file's bytes, which stay on disk until they are looked at."""
     try:
         with Path(path).open("rb") as stream:
             return mmap(stream.fileno(), 0, access=ACCESS_READ)
@@ -90,11 +84,6 @@ class RdbReader:
         What to call it in messages.
 
     `about` is whole when the last key has come.
-
-    Raises
-    ------
-    InputError
-        It is no RDB file, of a version that isn't known, or damaged; while iterating, too.
     """
 
     def __init__(self, data: bytes | mmap, *, file: str) -> None:

@@ -83,15 +83,17 @@ def observe(
     if timing is None:
         timing = TIMINGS[design if isinstance(design, str) and design in TIMINGS else "quick"]
     binary = find_engine(engine)
-    taken_as = load_engine(*engine_version(binary)).taken_as_words
+    rules = load_engine(*engine_version(binary))
+    taken_as = rules.taken_as_words
     if taken_as is not None:
         say(taken_as)
     if design == "auto":
         points = auto_points(binary, host, timing=timing, budget_s=budget_s)
     else:
         points = design_points(design) if isinstance(design, str) else list(dict.fromkeys(design))
+    points = [given for given in points if given.io_threads <= rules.max_io_threads]
     if not points:
-        raise InputError("design: found no points; valid is at least one.")
+        raise InputError(f"design: found no points for {rules.id}; valid is at least one.")
     require_new(out)
     started_s = time.monotonic()
     driver = None if tool == "forecache" else find_tool(tool)
@@ -104,7 +106,7 @@ def observe(
         if not observation.points():
             raise EngineError(f"no point could be observed: {'; '.join(observation.left_out)}.")
         observation.run_starts()
-        profiling = profile_phase(binary, chosen, say=say)
+        profiling = profile_phase(binary, chosen, most_threads=rules.max_io_threads, say=say)
         method = _method(tool, design, timing)
         write_bundle(
             folder,

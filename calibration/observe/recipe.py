@@ -14,8 +14,7 @@ from shlex import quote
 from forecache.hwprofiles import HostProfile
 from forecache.hwprofiles.pmu import list_pmus
 
-from ..bundle.points import Conditions
-from ..bundle.profiled import CLOCK_POINTS
+from ..bundle.points import CLOCK_POINTS, Conditions
 from ..drive.connection import Address
 from .tools import MEMTIER_FIRST_KEY, tool_command, unsupported
 

@@ -72,9 +72,12 @@ learn() {
 # Server with keys key:000000000000 and so on: I/O threads, keys, bytes of a value
 data_set() {
   stop
+  # Versions before 6.0 don't know the option, whose default is one.
+  io_threads=
+  if [ "$1" -gt 1 ]; then io_threads="--io-threads $1"; fi
   # shellcheck disable=SC2086
   $main_pin "$engine" --port "$port" --bind 127.0.0.1 --unixsocket "$socket" --save '' \
-    --appendonly no --dir "$scratch" --io-threads "$1" >"$folder/engine.log" 2>&1 &
+    --appendonly no --dir "$scratch" $io_threads >"$folder/engine.log" 2>&1 &
   pid=$!
   tries=0
   until ask PING >/dev/null 2>&1; do

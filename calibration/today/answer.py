@@ -9,9 +9,11 @@ from typing import Any
 
 from forecache.hwprofiles import list_instances
 from forecache.hwprofiles.files import named, parse
+from forecache.models.cost.beside import BACKUPS, CLIENTS, NODES, REPLICAS, SUPPORT
 from forecache.models.engines.profile import load_engine
 from forecache.models.plan.answer import plan
 from forecache.models.plan.bill.price import MANAGED
+from forecache.models.plan.bill.today import BilledCache, ComparedLine
 from forecache.models.plan.ceiling import ceiling, todays_node
 from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer, TodayAnswer
 from forecache.models.plan.schema import PlanDemand
@@ -28,13 +30,12 @@ from forecache.sim.errors import InfeasibleError, InputError, NotKnownError
 
 from ..observe.readers.lines import Place, shown
 from .billed import ENGINE, TodaysBill, todays_bill
-from .charges import group_of
-from .compared import compared
+from .charges import DISCOUNTS, DURABILITY, NODE_CHARGES, SERVERLESS, TRAFFIC, group_of
 from .demand import NO_INFO, read_today
 from .export import columns_of, is_export
 from .load import LAYOUTS, TodaysMetrics, todays_metrics
 from .metrics import NodeMetrics, is_metrics, metrics_of
-from .not_modelled import MOST_NOT_MODELLED
+from .nodes import MOST_NOT_MODELLED
 
 P99_MS = 1.0
 """The objective where no scenario says one."""
@@ -150,11 +151,6 @@ def _read(
 
     Where they tell the same, texts of nodes go before metrics; the machine, its engine and its
     price are those of the bill.
-
-    Raises
-    ------
-    InputError
-        A file is damaged, or neither an export nor metrics.
     """
     info = read_today(files, progress=progress) if files else None
     if not bill:
@@ -384,3 +380,44 @@ def _ceiling(
     scenario = todays_node(found, demand, slo=slo.model_dump(exclude_none=True), node=fields)
     with named("node" if isinstance(node, Mapping) or node is None else node):
         return ceiling(found, scenario, seed=seed)
+
+
+# --- what is billed beside the plan --------------------------------------------------------------
+
+
+_PARTS = (
+    ("nodes", NODE_CHARGES, (NODES,)),
+    (SUPPORT, (SUPPORT,), (SUPPORT,)),
+    (DURABILITY, (DURABILITY,), ()),
+    (BACKUPS, (BACKUPS,), (BACKUPS,)),
+    ("traffic between zones", (TRAFFIC,), (CLIENTS, REPLICAS)),
+    (SERVERLESS, (SERVERLESS,), ()),
+    (DISCOUNTS, (DISCOUNTS,), ()),
+)
+"""What is compared: kinds of charges of an export, lines of a plan's bill."""
+
+
+def compared(cache: BilledCache | None, answer: PlanAnswer) -> list[ComparedLine]:
+    """The parts that one of them has; none without a cache or a plan.
+
+    Traffic between zones stands elsewhere in an export, of all the account together.
+    """
+    if cache is None or not answer.plans:
+        return []
+    best, found = answer.plans[0], []
+    missing = {each.what for each in best.not_priced}
+    for what, charged, planned in _PARTS:
+        today = [line.usd_per_month for line in cache.lines if line.what in charged]
+        later = [line.usd for line in best.bill if line.what in planned]
+        if not today and not later:
+            continue
+        unknown_today = TRAFFIC in charged and not today
+        unknown_later = bool(missing & set(planned))  # the sum of some of its lines is none
+        found.append(
+            ComparedLine(
+                what,
+                None if unknown_today else sum(today),
+                None if unknown_later else sum(later),
+            )
+        )
+    return found

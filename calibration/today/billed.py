@@ -77,11 +77,6 @@ def todays_bill(
         The cache that is meant; the dearest of those in `seen`, or of all, without it.
     seen
         Caches of which there are metrics.
-
-    Raises
-    ------
-    InputError
-        A file is damaged, or there is no such cache.
     """
     charges = charges_of(chain.from_iterable(export_lines(path) for path in files))
     if not charges.rows:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from forecache.models.scenario.command_table import COMMANDS, commands_on
+from forecache.models.scenario.command_table import COMMANDS
 
+OPERATIONS = {each: name for name, row in COMMANDS.items() for each in (name, *row.also)}
+"""Operations of a plan by the names under which INFO counts them."""
 
-def _counted_as(*types: str) -> dict[str, str]:
-    return {each: name for name in commands_on(*types) for each in (name, *COMMANDS[name].also)}
-
-
-SAME = _counted_as("string")
-"""Commands that are an operation of a plan, or one with a time to live."""
-
-ON_COLLECTIONS = _counted_as("sorted_set", "hash")
-"""The same of hashes and sorted sets, where it is known what these are like."""
+ON_STRINGS = frozenset(("get", "set", "mget", "mset"))
+"""Operations that any engine has, whose bytes tell sizes of keys and values."""
 
 _READS = (
     "getex getrange substr strlen getbit exists ttl pttl type hget hexists hlen hstrlen zscore "
@@ -29,7 +24,8 @@ _WRITES = (
     "pfadd rename copy"
 )
 ALIKE = dict.fromkeys(_READS.split(), "get") | dict.fromkeys(_WRITES.split(), "set")
-"""Commands of one key that plans don't know, and the operation that each is counted as."""
+"""Commands of one key, and the operation that each is counted as where it is none itself: the table
+doesn't have it, or nobody counted it on today's engine."""
 
 _CONNECTIONS = (
     "ping echo auth hello quit select client command subscribe unsubscribe psubscribe punsubscribe "
@@ -54,7 +50,7 @@ def is_demand(command: str) -> bool:
 
 
 SLOW_US = 1000.0
-"""A command that plans don't know and that runs as long on average is a slow one."""
+"""A command on more than strings that runs as long on average is a slow one."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,6 @@ class Placed:
         Calls of commands of one key that were counted as GET or SET.
     unknown
         Calls of others, counted as GET.
-    collections
-        Calls of operations on hashes and sorted sets, which are among `calls`.
     slow
         Calls and time in us of those that run long.
     time_us
@@ -79,13 +73,12 @@ class Placed:
         Execution time that no operation stands for, by command: all time of `unknown`, and of
         `alike` what exceeds the time of as many GETs or SETs.
     on
-        Operations on hashes and sorted sets that plans may have.
+        Operations that plans may have.
     """
 
     calls: Mapping[str, float]
     alike: Mapping[str, float]
     unknown: Mapping[str, float]
-    collections: float
     slow: Mapping[str, tuple[float, float]]
     time_us: float
     known_us: float
@@ -99,17 +92,18 @@ class Placed:
 
     def knows(self, command: str) -> bool:
         """Whether a command is one of these operations, or would be counted as GET or SET."""
-        return command in SAME or ON_COLLECTIONS.get(command) in self.on
+        return OPERATIONS.get(command) in self.on
 
     @property
     def only_known(self) -> bool:
         """Whether hardly anything else was asked: bytes and look-ups are those of operations."""
-        others = sum(self.alike.values()) + sum(self.unknown.values()) + self.collections
+        known = sum(self.calls.get(name, 0.0) for name in ON_STRINGS)
+        others = sum(self.alike.values()) + sum(self.unknown.values()) + self.total - known
         return others <= 0.01 * self.total
 
 
 def placed(
-    counts: Mapping[str, tuple[float, float]], *, on: Collection[str] = frozenset()
+    counts: Mapping[str, tuple[float, float]], *, on: Collection[str] = ON_STRINGS
 ) -> Placed:
     """Place commands.
 
@@ -118,10 +112,9 @@ def placed(
     counts
         By command: calls, and time in us.
     on
-        Operations on hashes and sorted sets that a plan may have.
+        Operations that a plan may have.
     """
-    same = SAME | {name: each for name, each in ON_COLLECTIONS.items() if each in on}
-    collections = 0.0
+    same = {name: each for name, each in OPERATIONS.items() if each in on}
     calls: dict[str, float] = {}
     each_us = mean_times_us(counts)
     not_modelled_us: dict[str, float] = {}
@@ -133,11 +126,11 @@ def placed(
         if count <= 0 or not is_demand(name):
             continue
         time_us += spent_us
-        if name in same:
+        long = spent_us >= SLOW_US * count
+        if name in same and not (long and same[name] not in ON_STRINGS):
             known_us += spent_us
             calls[same[name]] = calls.get(same[name], 0.0) + count
-            collections += count if name in ON_COLLECTIONS else 0.0
-        elif spent_us >= SLOW_US * count:
+        elif long:
             slow[name] = count, spent_us
         else:
             as_operation = ALIKE.get(name, "get")
@@ -146,7 +139,7 @@ def placed(
             modelled_us = count * each_us.get(as_operation, 0.0) if name in ALIKE else 0.0
             if spent_us > modelled_us:
                 not_modelled_us[name] = spent_us - modelled_us
-    return Placed(calls, alike, unknown, collections, slow, time_us, known_us, not_modelled_us, on)
+    return Placed(calls, alike, unknown, slow, time_us, known_us, not_modelled_us, on)
 
 
 def mean_times_us(counts: Mapping[str, tuple[float, float]]) -> dict[str, float]:
@@ -161,7 +154,7 @@ def mean_times_us(counts: Mapping[str, tuple[float, float]]) -> dict[str, float]
     """
     found: dict[str, float] = {}
     for operation in ("get", "set"):
-        alike = [each for name, each in counts.items() if SAME.get(name) == operation]
+        alike = [each for name, each in counts.items() if OPERATIONS.get(name) == operation]
         calls = sum(each for each, _ in alike)
         if calls >= LEAST_CALLS:
             found[operation] = sum(spent_us for _, spent_us in alike) / calls

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
+from pathlib import Path
 from typing import Any
 
-from forecache.models.scenario.command_table import commands_on
+from forecache.hwprofiles.files import read_text
+from forecache.models.plan.bill.today import KnownField
+from forecache.models.scenario.command_table import DESCRIBED_BY, commands_on
+from forecache.models.scenario.workload import WORKLOADS
+from forecache.sim.errors import InputError
 
-from ..keyspace.groups import KeyGroup, KeysHeld, by_type, populations
+from ..keyspace.big_keys import BigKeys, held_by, is_big_keys, parse_big_keys
+from ..keyspace.groups import KeyGroup, KeysHeld, by_type, held_in, populations
+from ..keyspace.rdb import About, RdbReader, is_rdb, open_rdb
 from ..keyspace.values import Kind
 from .commands import Placed
-from .files import Told
-from .nodes import TodaysNode
-from .not_modelled import MOST_NOT_MODELLED
-from .notes import Notes, rounded
+from .nodes import MOST_NOT_MODELLED, TodaysNode, nodes_of
 from .sizes import (
     MOST_KEY_BYTES,
     MOST_VALUE_BYTES,
@@ -240,12 +244,10 @@ def _populations(
 def collections_of(
     held: KeysHeld, operations: Collection[str], data: Sequence[Mapping[str, Any]], notes: Notes
 ) -> dict[str, Any]:
-    """`hashes` and `sorted_sets` of a demand, where operations work on them: the means of all."""
+    """What collections of a demand are like, where operations work on them: the means of all."""
     found: dict[str, Any] = {}
-    for field, kind, names in (
-        ("hashes", "hash", ("fields", "field_bytes", "value_bytes")),
-        ("sorted_sets", "sorted_set", ("members", "member_bytes")),
-    ):
+    for kind, group in DESCRIBED_BY.items():
+        names = [name for name in WORKLOADS[kind].model_fields if name not in ("keys", "integers")]
         alike = [each for each in data if each["type"] == kind]
         if not alike or not set(commands_on(kind)) & set(operations):
             continue
@@ -255,9 +257,9 @@ def collections_of(
         for name in names[1:]:
             total = sum(each["keys"] * each[names[0]] * each[name] for each in alike)
             mean[name] = min(MOST_KEY_BYTES, max(1, round(total / elements)))
-        found[field] = notes.found(f"demand.{field}", {"keys": keys, **mean}, f"{held.how}, means")
+        found[group] = notes.found(f"demand.{group}", {"keys": keys, **mean}, f"{held.how}, means")
         notes.unknown.append(
-            f"which {field.replace('_', ' ')} are asked for: all are taken to be as the mean one"
+            f"which {group.replace('_', ' ')} are asked for: all are taken to be as the mean one"
         )
     return found
 
@@ -396,3 +398,99 @@ def _tell_of_the_rest(
             f"what explains used_memory of {primaries[0].name}: {used / 2**20:,.1f} MiB, where its "
             f"keys and connections make {explained / 2**20:,.1f}"
         )
+
+
+# --- what is found out on the way: how fields are known, what isn't, what isn't used --------------
+
+
+@dataclass
+class Notes:
+    """Sentences that gather while a demand is put together."""
+
+    known: list[KnownField] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    not_used: list[str] = field(default_factory=list)
+    needed: dict[str, str] = field(default_factory=dict)
+    """By field of the scenario: why nothing can be told unless it gives that."""
+
+    def found(self, name: str, value: Any, how: str) -> Any:
+        """Keep how a field is known."""
+        self.known.append(KnownField(name, value, how))
+        return value
+
+
+def rounded(value: float) -> float:
+    """To four digits, as many as a plan needs."""
+    return float(f"{value:.4g}")
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Told:
+    """What files tell.
+
+    Attributes
+    ----------
+    nodes
+        Those that INFO is of.
+    held
+        The keys, by RDB files or else by `--bigkeys`; None without either.
+    memory_bytes
+        Of a key with its value, by type, on average: `--memkeys`.
+    dumps, scans
+        RDB files, and scans of nodes.
+    """
+
+    nodes: list[TodaysNode]
+    held: KeysHeld | None = None
+    memory_bytes: Mapping[Kind, float] = field(default_factory=dict)
+    dumps: Sequence[About] = ()
+    scans: int = 0
+
+
+def read_files(
+    files: Sequence[str | Path], *, progress: Callable[[str], None] | None = None
+) -> Told:
+    """Read files of nodes, RDB files, and what `--bigkeys` and `--memkeys` print, in any order."""
+    texts: list[str | Path] = []
+    readers: list[RdbReader] = []
+    scans: list[BigKeys] = []
+    for file in files:
+        if is_rdb(file):
+            readers.append(RdbReader(open_rdb(file), file=str(file)))
+        elif is_big_keys(text := read_text(file)):
+            scans.append(parse_big_keys(text, file=str(file)))
+        else:
+            texts.append(file)
+    counted = [scan for scan in scans if not scan.of_memory]
+    weighed = [scan for scan in scans if scan.of_memory]
+    held = _held(readers, counted or weighed, progress)
+    return Told(
+        nodes_of(texts), held, _memory(weighed), [each.about for each in readers], len(scans)
+    )
+
+
+def _held(
+    readers: Sequence[RdbReader],
+    scans: Sequence[BigKeys],
+    progress: Callable[[str], None] | None,
+) -> KeysHeld | None:
+    """The keys of all RDB files, or else of all scans."""
+    if not readers:
+        return held_by(scans) if scans else None
+    if progress is not None:
+        progress("reading RDB files")
+    found = held_in(chain.from_iterable(readers), how="RDB")
+    if not found.groups:
+        raise InputError(f"{readers[0].file}: found no key; valid is an RDB file with keys.")
+    return found
+
+
+def _memory(scans: Sequence[BigKeys]) -> dict[Kind, float]:
+    totals: dict[Kind, tuple[int, int]] = {}
+    for each in (each for scan in scans for each in scan.types):
+        keys, total = totals.get(each.kind, (0, 0))
+        totals[each.kind] = keys + each.keys, total + each.total
+    return {kind: total / keys for kind, (keys, total) in totals.items()}

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from forecache.models.engines.commands import CommandKind, counted_on
 from forecache.models.engines.profile import load_engine
 from forecache.models.plan.results import FromInfo, TodaysLoad
-from forecache.models.scenario.command_table import COMMANDS, CommandRow
+from forecache.models.scenario.command_table import COMMANDS, DESCRIBED_BY, CommandRow
+from forecache.models.scenario.workload import WORKLOADS, ValueSizes, sizes_of
 from forecache.sim.errors import InputError
 
-from ..keyspace.groups import KeysHeld
-from .commands import ON_COLLECTIONS, Placed, placed
-from .data import collections_of, data_of, keys_of, sizes_by_traffic
-from .files import Told, read_files
+from .commands import ON_STRINGS, Placed, placed
+from .data import (
+    Notes,
+    Told,
+    collections_of,
+    data_of,
+    keys_of,
+    read_files,
+    rounded,
+    sizes_by_traffic,
+)
 from .findings import hot_slot, latencies_of, slow_command, tell_of_nodes
-from .nodes import TodaysNode
-from .not_modelled import shares_not_modelled, what_is_needed
-from .notes import Notes, rounded
-from .settings import persistence_of, threads_of, tls_of
-from .sizes import Sizes
+from .nodes import TodaysNode, shares_not_modelled, what_is_needed
+from .sizes import Sizes, solved
 
 RARE = 1.0 / 2048.0
 """Shares below it are not simulated."""
@@ -43,15 +51,9 @@ def read_today(
     Parameters
     ----------
     files
-        Texts of nodes, as `replies.py` describes them; each primary once or several times, whose
+        Texts of nodes, as `Reply` describes them; each primary once or several times, whose
         later looks then tell the rates. RDB files, and what `--bigkeys` and `--memkeys` print, tell
         of keys; they may be alone, and then the demand has no operations.
-
-    Raises
-    ------
-    InputError
-        A file can't be read or is damaged, no primary is among the nodes, or nothing was asked of
-        them.
     """
     told = read_files(files, progress=progress)
     if not told.nodes:
@@ -91,7 +93,7 @@ def _only_keys(told: Told) -> FromInfo:
     notes, held = Notes(), told.held
     assert held is not None  # else there would be nodes, or an error
     demand = data_of([], held, told, factor=1.0, sizes=Sizes(None, None), notes=notes)
-    demand |= collections_of(held, ON_COLLECTIONS.values(), demand["data"], notes)
+    demand |= collections_of(held, COMMANDS, demand["data"], notes)
     today: dict[str, Any] = {}
     engines = [about.engine for about in told.dumps if about.engine is not None]
     if engines:
@@ -138,13 +140,23 @@ def _demand(
     """Fields of `demand`, and shares of the execution time that they leave out, by command."""
     first = primaries[0]
     held = keys_of(primaries, told)
-    on = _modelled(first, held)
+    on = _modelled(first)
     for node in primaries:
         node.on = on
     asked = _asked(primaries, notes)
     seconds = sum(node.span_s for node in primaries)
     keys_a_command, assumed = _keys_a_command(primaries, asked, notes)
-    operations = _operations(primaries, asked, keys_a_command, factor, notes)
+    sizes = sizes_by_traffic(primaries, asked, keys_a_command, notes)
+    data = data_of(primaries, held, told, factor=factor, sizes=sizes, notes=notes)
+    described = {}
+    if held is not None:
+        described = collections_of(held, asked.calls, data["data"], notes)
+    elements = _elements_by_traffic(primaries, asked, data["value_bytes"], described, notes)
+    operations = _operations(primaries, asked, keys_a_command, elements, factor, notes)
+    if held is None:
+        described = _assumed_collections(operations, elements, data, notes)
+    asked_of = {DESCRIBED_BY.get(COMMANDS[name].type) for name in operations}
+    described = {field: each for field, each in described.items() if field in asked_of}
     demand: dict[str, Any] = {"operations": operations}
     mean = sum(node.rate_rps for node in primaries)
     peak = sum(max(node.peak_rps(), node.rate_rps) for node in primaries)
@@ -154,10 +166,7 @@ def _demand(
         "instantaneous_ops_per_sec, and rates between looks, against the mean",
     )
     notes.unknown.append("the busiest minutes of a day, unless a look was taken then")
-    sizes = sizes_by_traffic(primaries, asked, keys_a_command, notes)
-    demand |= data_of(primaries, held, told, factor=factor, sizes=sizes, notes=notes)
-    if held is not None:
-        demand |= collections_of(held, operations, demand["data"], notes)
+    demand |= data | described
     clients = max(node.clients for node in primaries)
     demand["clients_per_node"] = notes.found(
         "demand.clients_per_node", clients, "connected_clients; not all of them need be in use"
@@ -173,7 +182,12 @@ def _demand(
     demand["persistence"] = notes.found("demand.persistence", kept, "CONFIG and INFO persistence")
     left_out = {*asked.calls.keys() - operations.keys()}
     left_out |= {*asked.slow} if slow is None else set()
-    assumed |= {name: n for name in asked.calls if (n := _elements_assumed(COMMANDS[name]))}
+    assumed |= {
+        name: n
+        for name in asked.calls
+        if (n := _elements_assumed(COMMANDS[name]))
+        and (elements is None or not _is_open(COMMANDS[name], described))
+    }
     shares, node = max(
         (
             (shares_not_modelled(node, assumed=assumed, left_out=left_out), node)
@@ -181,40 +195,113 @@ def _demand(
         ),
         key=lambda each: sum(each[0].values()),
     )
-    needed = what_is_needed(node, shares, placed=node.placed, keys_known=held is not None)
+    needed = what_is_needed(node, shares, placed=node.placed)
     if needed:
         notes.needed["demand.operations"] = needed
     return demand, shares
 
 
-def _modelled(node: TodaysNode, held: KeysHeld | None) -> frozenset[str]:
-    """Operations on hashes and sorted sets that a plan with today's engine may have.
-
-    It has to be known what these are like, and what the commands take.
-    """
-    if held is None:
-        return frozenset()
-    engine, version = node.last.engine
+def _modelled(node: TodaysNode) -> frozenset[str]:
+    """Operations that a plan with today's engine may have: those that were counted on it."""
     try:
-        work = load_engine(engine, version).commands
+        return ON_STRINGS | {*counted_on(load_engine(*node.last.engine).commands)}
     except InputError:
-        return frozenset()
-    if not work:
-        return frozenset()
-    return frozenset(each for each in ON_COLLECTIONS.values() if held.of(COMMANDS[each].type))
+        return ON_STRINGS
 
 
 def _elements_assumed(row: CommandRow) -> int:
-    """Members or fields that one command is taken to have; 0 where that is no question."""
-    if row.items not in ("members", "fields"):
+    """Items that one command is taken to have; 0 where that is no question."""
+    if row.items in ("one", "keys", "all"):
         return 0
     return _RANGE if row.touches == "range" else 1
+
+
+def _elements_by_traffic(
+    primaries: Sequence[TodaysNode],
+    asked: Placed,
+    value_bytes: Any,
+    described: Mapping[str, Any],
+    notes: Notes,
+) -> int | None:
+    """Items of one command that replies with several, with which replies are what was sent.
+
+    The same number for all of them, and for collections that are returned whole and of which
+    nothing is known. None where no command replies with items, or no number fits.
+    """
+    sizes = sizes_of(TypeAdapter(ValueSizes).validate_python(value_bytes))
+    value = round(sum(size * share for size, share in sizes))
+    several = [name for name in asked.calls if _is_open(COMMANDS[name], described)]
+    sent = [node.grown("total_net_output_bytes") for node in primaries]
+    if not several or None in sent:
+        return None
+    replicated = sum(node.grown("total_net_repl_output_bytes") or 0.0 for node in primaries)
+
+    def replied_bytes(items: int) -> float:
+        total = 0.0
+        for name, calls in asked.calls.items():
+            row, count = COMMANDS[name], items if name in several else 1
+            kind = CommandKind(name, value, 1.0, count)
+            if (field := DESCRIBED_BY.get(row.type)) is not None:
+                like = WORKLOADS[row.type].model_validate(described.get(field, {}))
+                if row.items == "all" and name not in several:
+                    count = like.size
+                size, value_bytes = max(count, like.size), like.field_value_bytes
+                kind = CommandKind(name, value_bytes, 1.0, count, size, like.item_bytes)
+            total += calls * kind.reply_bytes
+        return total
+
+    found = solved(replied_bytes, sum(each or 0.0 for each in sent) - replicated, 1, 10_000)
+    if found is not None:
+        names = ", ".join(name.upper() for name in several[:_NAMED])
+        notes.unknown.append(
+            f"how many items {names} return: {found} each are taken, with which replies are as "
+            "many bytes as were sent"
+        )
+    return found
+
+
+def _is_open(row: CommandRow, described: Mapping[str, Any]) -> bool:
+    """Whether a command replies with a number of items that nothing but bytes tells."""
+    if row.items in ("one", "keys") or not row.returned:
+        return False
+    return row.items != "all" or DESCRIBED_BY[row.type] not in described
+
+
+def _assumed_collections(
+    operations: Mapping[str, Any], elements: int | None, data: dict[str, Any], notes: Notes
+) -> dict[str, Any]:
+    """What collections are like where nothing tells of types: their keys are as many of all keys as
+    operations are on them, and those that are returned whole have as many items as replies say.
+    """
+    rates = {
+        name: each["a_second"] if isinstance(each, dict) else each
+        for name, each in operations.items()
+    }
+    found: dict[str, Any] = {}
+    for data_type, field in DESCRIBED_BY.items():
+        asked = [name for name in rates if COMMANDS[name].type == data_type]
+        if not asked:
+            continue
+        share = sum(rates[name] for name in asked) / sum(rates.values())
+        like: dict[str, Any] = {"keys": max(1, round(share * data["keys"]))}
+        default = WORKLOADS[data_type]()
+        if elements is not None:
+            whole = any(COMMANDS[name].items == "all" for name in asked)
+            like[default.items] = elements if whole else max(elements, default.size)
+        found[field] = like
+        words = WORKLOADS[data_type].model_validate(like)
+        notes.unknown.append(
+            f"what {field.replace('_', ' ')} are like: {words.keys:,} of {words.size:,} "
+            f"{default.items} are taken"
+        )
+    return found
 
 
 def _operations(
     primaries: Sequence[TodaysNode],
     asked: Placed,
     keys_a_command: dict[str, int],
+    elements_a_command: int | None,
     factor: float,
     notes: Notes,
 ) -> dict[str, Any]:
@@ -228,6 +315,11 @@ def _operations(
         found[name] = rate
         if name in keys_a_command:
             found[name] = {"a_second": rate, "keys": keys_a_command[name]}
+        elif row.items == "keys":
+            found[name] = {"a_second": rate, "keys": _KEYS}
+            notes.unknown.append(f"keys of one {name.upper()}: {_KEYS} are taken")
+        elif elements_a_command is not None and _is_open(row, {}) and row.items != "all":
+            found[name] = {"a_second": rate, row.items: elements_a_command}
         elif (elements := _elements_assumed(row)) > 1:
             found[name] = {"a_second": rate, row.items: elements}
             notes.unknown.append(f"{row.items} of one {name.upper()}: {elements} are taken")
@@ -342,3 +434,79 @@ def _how_long(primaries: Sequence[TodaysNode]) -> str:
     if primaries[0].compared:
         return f"between looks {span} apart"
     return f"since the start {span} ago, or the last CONFIG RESETSTAT"
+
+
+# --- settings of the nodes -----------------------------------------------------------------------
+
+
+FSYNC_MS = 1.0
+"""Of an fsync with appendfsync always, where nothing tells it (assumed)."""
+
+_LEAST_CHILD_S = 0.5
+"""INFO tells whole seconds."""
+
+
+def threads_of(node: TodaysNode, unknown: list[str]) -> int:
+    """The setting io-threads; 1 where it isn't known."""
+    text = node.config.get("io-threads", "")
+    if text.isascii() and text.isdigit() and 1 <= int(text) <= 256:
+        return int(text)
+    unknown.append("io-threads: CONFIG GET is missing or refused; 1 is taken")
+    return 1
+
+
+def tls_of(node: TodaysNode, unknown: list[str]) -> bool:
+    """Whether connections are encrypted, by ports that are open."""
+    listeners = [
+        text for name, (_, text) in node.last.fields.items() if name.startswith("listener")
+    ]
+    if node.settings_known:
+        encrypted = node.config.get("tls-port", "0") not in ("", "0")
+        plain = node.config.get("port", "0") not in ("", "0")
+    elif listeners:
+        encrypted = any("name=tls" in text for text in listeners)
+        plain = any("name=tcp" in text for text in listeners)
+    else:
+        unknown.append("whether connections are encrypted: none is taken")
+        return False
+    if encrypted and plain:
+        unknown.append("how many connections are encrypted: both ports are open; none is taken")
+    return encrypted and not plain
+
+
+def persistence_of(nodes: Sequence[TodaysNode], unknown: list[str]) -> Any:
+    """What nodes keep on disk, as the first does."""
+    node, kept = nodes[0], dict[str, Any]()
+    last = node.last
+    if last.number("aof_enabled") or node.config.get("appendonly") == "yes":
+        policy = node.config.get("appendfsync")
+        kept["aof"] = "always" if policy == "always" else "everysec"
+        if policy == "always":
+            kept["fsync_ms"] = FSYNC_MS
+            unknown.append(f"how long an fsync takes: {FSYNC_MS:g} ms are taken")
+        elif policy != "everysec":
+            unknown.append(f"appendfsync {policy or ''}".strip() + ": everysec is taken")
+    child_s = last.number("rdb_last_bgsave_time_sec") if _saved(node) else None
+    saves = last.number("rdb_saves")
+    if node.config.get("save") or child_s is not None:
+        if child_s is None:
+            unknown.append(
+                "how long a snapshot takes: none was made since the start; none is taken"
+            )
+        elif not saves:
+            unknown.append(
+                "how often snapshots are made: this version does not count; none is taken"
+            )
+        else:
+            every_s = min(86_400.0, max(1.0, last.time_s / saves))
+            kept["snapshot"] = {
+                "every_s": every_s,
+                "child_s": min(every_s, max(_LEAST_CHILD_S, child_s)),
+            }
+    return kept or "none"
+
+
+def _saved(node: TodaysNode) -> bool:
+    """Whether a snapshot was made, which takes -1 s until then."""
+    field = node.last.text("rdb_last_bgsave_time_sec")
+    return field is not None and not field.startswith("-")

@@ -113,13 +113,7 @@ def plain(column: str) -> str:
 
 
 def time_of(text: str, place: Place, column: str) -> datetime:
-    """A time in ISO 8601, with slashes as in the console, or in seconds or milliseconds.
-
-    Raises
-    ------
-    InputError
-        It is none, or not between 2000 and 2100.
-    """
+    """A time in ISO 8601, with slashes as in the console, or in seconds or milliseconds."""
     text = text.strip()
     try:
         if _EPOCH.fullmatch(text):
@@ -137,13 +131,7 @@ def time_of(text: str, place: Place, column: str) -> datetime:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[io.TextIOWrapper]:
-    """A text file, unpacked if its name ends in .gz.
-
-    Raises
-    ------
-    InputError
-        There is no such file, it isn't packed as its name says, or not UTF-8.
-    """
+    """A text file, unpacked if its name ends in .gz."""
     try:
         with Path(path).open("rb") as raw:
             packed = str(path).endswith(".gz")
@@ -164,13 +152,7 @@ Row = tuple[Place, list[str]]
 
 
 def table_in(lines: Iterable[str], *, file: str) -> tuple[Row, Iterator[Row]]:
-    """The line that names the columns of a CSV file, and those after it; blank ones are skipped.
-
-    Raises
-    ------
-    InputError
-        There is none, or quotes don't match.
-    """
+    """The line that names the columns of a CSV file, and those after it; blank ones are skipped."""
     rows = _rows(lines, file)
     first = next(rows, None)
     if first is None:
@@ -232,13 +214,7 @@ def export_lines(path: str | Path) -> Iterator[ExportLine]:
 
 
 def export_lines_in(lines: Iterable[str], *, file: str) -> Iterator[ExportLine]:
-    """The lines of an export.
-
-    Raises
-    ------
-    InputError
-        A column is missing, a cell isn't valid, or amounts are not in USD.
-    """
+    """The lines of an export."""
     first, rows = table_in(lines, file=file)
     names = [plain(column) for column in first[1]]
     missing = [name for name in NEEDED if name not in names]

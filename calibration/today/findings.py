@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forecache.models.plan.results import CommandLatency
+from forecache.models.scenario.command_table import COMMANDS
 
-from .commands import ALIKE, SAME, Placed, is_demand
+from .commands import ALIKE, OPERATIONS, Placed, is_demand
+from .data import Notes, rounded
 from .nodes import SlowEntry, TodaysNode
-from .notes import Notes, rounded
 
 SEEN = 0.002
 """Of the main thread's time, what slow commands must take to be simulated, which takes long: of a
@@ -18,7 +19,11 @@ node that is 80% busy fewer than 1% of the requests wait for less."""
 SLOW_ENTRY_US = 1000.0
 """Entries of the slow log that are shorter keep nobody waiting."""
 
-_SHORT = (SAME.keys() | ALIKE.keys()) - {"del"}
+_LONG = ("range", "all")
+_SHORT = {
+    *(ALIKE.keys() - {"del"}),
+    *(name for name, each in OPERATIONS.items() if COMMANDS[each].touches not in _LONG),
+} - {"del", "unlink", "scan"}
 """Commands of one key: a long entry of theirs tells of a pause of the machine."""
 
 HOT_SLOT = 0.01

@@ -12,8 +12,8 @@ from forecache.models.plan.results import TodaysLoad
 from forecache.sim.errors import InputError
 
 from .charges import group_of
+from .data import rounded
 from .metrics import BYTES, NodeMetrics
-from .notes import rounded
 from .sizes import size_in_memory
 
 KEY_BYTES, VALUE_BYTES = 16, 512

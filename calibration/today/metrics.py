@@ -127,13 +127,7 @@ class NodeMetrics:
         return {at: value / seconds for at, value in values.items()}
 
     def period_s(self, metric: str) -> float:
-        """The time from one value to the next.
-
-        Raises
-        ------
-        InputError
-            There is one value only, and no column says.
-        """
+        """The time from one value to the next."""
         series = self.series[metric]
         if series.period_s is not None:
             return series.period_s
@@ -157,13 +151,7 @@ def is_metrics(columns: Sequence[str]) -> bool:
 
 
 def metrics_of(paths: Iterable[str | Path]) -> list[NodeMetrics]:
-    """The nodes behind some files of metrics.
-
-    Raises
-    ------
-    InputError
-        A file is damaged, or holds none of the metrics that are read.
-    """
+    """The nodes behind some files of metrics."""
     nodes: dict[str, NodeMetrics] = {}
     for path in paths:
         with opened(path) as text:
@@ -172,13 +160,7 @@ def metrics_of(paths: Iterable[str | Path]) -> list[NodeMetrics]:
 
 
 def read_metrics(lines: Iterable[str], nodes: dict[str, NodeMetrics], *, file: str) -> None:
-    """Add the values of a table to nodes, by name.
-
-    Raises
-    ------
-    InputError
-        A column is missing, a cell isn't valid, or there is no value of a metric that is read.
-    """
+    """Add the values of a table to nodes, by name."""
     first, rows = table_in(lines, file=file)
     columns = first[1]
     names = [plain(column) for column in columns]

@@ -87,10 +87,10 @@ def sizes_of(traffic: Traffic) -> Sizes:
         return Sizes(None, None)
     value: int | None = None
     if traffic.keys_read() * traffic.found >= LEAST_COMMANDS:
-        value = _solved(traffic.replied_bytes, traffic.output_bytes, 0, MOST_VALUE_BYTES)
+        value = solved(traffic.replied_bytes, traffic.output_bytes, 0, MOST_VALUE_BYTES)
     if value is None:
         return Sizes(None, None)
-    key = _solved(
+    key = solved(
         lambda size: traffic.asked_bytes(size, value), traffic.input_bytes, 1, MOST_KEY_BYTES
     )
     return Sizes(key, value)
@@ -150,7 +150,7 @@ def size_in_memory(
     """
     if used_by(node, populations(1)) is None:
         return None
-    return _solved(
+    return solved(
         lambda size: used_by(node, populations(size)) or 0.0, used_bytes, 0, MOST_VALUE_BYTES
     )
 
@@ -165,12 +165,12 @@ def size_in_a_key(
         return key_weight(node_of(scenario), scenario.data[0]).settled
 
     try:
-        return _solved(weighs, weight_bytes, 0, MOST_VALUE_BYTES)
+        return solved(weighs, weight_bytes, 0, MOST_VALUE_BYTES)
     except InputError:
         return None
 
 
-def _solved(grows: Callable[[int], float], target: float, low: int, high: int) -> int | None:
+def solved(grows: Callable[[int], float], target: float, low: int, high: int) -> int | None:
     """The size at which something that grows comes nearest to what was found; None if none does."""
     least, most = low, high
     if grows(most) < target or grows(least) > target:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ class ComparedDataset(Result):
     id: str
     title: str
     file: str
-    notes: Sequence[str] = where_set(())
-    """Of its sources."""
 
 
 @dataclass(frozen=True)
@@ -74,21 +72,16 @@ class ComparedPoint(Result):
     observed, predicted, relative_error
         By metric, such as `throughput_rps`; of what was observed, what the model says.
     uncertainty, error_over_uncertainty
-        By metric, of a node: the combined relative standard uncertainty of what was measured, of
+        By metric: the combined relative standard uncertainty of what was measured, of
         the model's inputs and of the simulation, without the model's own error; and how many of
         it the error is. Above two the model, and not its inputs or the data, is likely wrong.
-    engine
-        Of a dataset of memory.
     band
-        Of a node the utilisation of what is busiest; of memory whether the engine is a managed one.
-    bound_by, parts_s
-        Of a large command what it waits for longest, and where its time goes.
+        Of the utilisation of what is busiest.
     """
 
     index: int
     given: Mapping[str, Any]
     role: str
-    engine: str = where_set("")
     observed: Mapping[str, float]
     predicted: Mapping[str, Estimate]
     relative_error: Mapping[str, float] = field(init=False)
@@ -99,8 +92,6 @@ class ComparedPoint(Result):
     server: ServerWork | None = where_set()
     band: str = where_set("")
     bottleneck: str = where_set("")
-    bound_by: str = where_set("")
-    parts_s: Mapping[str, float] | None = where_set()
 
     def __post_init__(self) -> None:
         """Predicted over observed, less one."""
@@ -114,16 +105,6 @@ class ComparedPoint(Result):
     def held_out(self) -> bool:
         """Whether nothing may be fitted to it."""
         return self.role == "validation"
-
-
-class ComparedMemoryPoint(ComparedPoint):
-    """One point of a dataset of memory; `to_dict` has its band beside its engine."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
-        items = super().to_dict()
-        first = ("index", "given", "role", "engine", "band")
-        return {name: items[name] for name in first} | items
 
 
 @dataclass(frozen=True)
@@ -153,35 +134,6 @@ class Knee(Result):
 
 
 @dataclass(frozen=True)
-class CounterValues(Result):
-    """A counter of a whole run, per request."""
-
-    measured: float
-    predicted: float
-
-
-@dataclass(frozen=True)
-class CountedInstructions(Result):
-    """Instructions per request: all of them, and predicted those of the engine's own code."""
-
-    measured: float
-    predicted_user: float
-
-
-@dataclass(frozen=True)
-class CounterCheck(Result):
-    """What a profiler counted over a run, which may hold several points, beside the model."""
-
-    given: Mapping[str, Any]
-    """What the points of the run share."""
-    points: Sequence[int]
-    cpus_used: CounterValues
-    cpu_us: CounterValues
-    cycles: CounterValues
-    instructions: CountedInstructions
-
-
-@dataclass(frozen=True)
 class ProfileOrigins(Result):
     """Where the numbers of a profile come from."""
 
@@ -194,31 +146,24 @@ class ProfileOrigins(Result):
 
 
 @dataclass(frozen=True)
-class DataRoles(Result):
-    """Positions in the dataset of the points that were fitted, and of those that may not be."""
-
-    calibration_points: Sequence[int]
-    held_out_points: Sequence[int]
-
-
-@dataclass(frozen=True)
-class DataProvenance(DataRoles):
+class DataProvenance(Result):
     """Origins of all numbers that predictions rest on.
 
     Attributes
     ----------
+    calibration_points, held_out_points
+        Positions in the dataset of those that were fitted, and of those that may not be.
     problems
         One sentence for each break of the rule that nothing held out may be fitted.
     same_machine_points
         Those of other datasets that were fitted too.
     """
 
+    calibration_points: Sequence[int]
+    held_out_points: Sequence[int]
     profiles: Mapping[str, ProfileOrigins]
     problems: Sequence[str]
     same_machine_points: Mapping[str, Sequence[int]]
-
-
-_ABOUT = ("dataset", "host", "engine", "fitted", "provenance", "warnings")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,51 +171,23 @@ class Validation(Displayed):
     """What `validate` answers."""
 
     dataset: ComparedDataset
-    host: ComparedHost | None = None
-    engine: ComparedEngine | None = None
-    fitted: Sequence[FittedFactor] = ()
-    provenance: DataRoles | None = None
-    warnings: Sequence[str] = ()
+    host: ComparedHost
+    engine: ComparedEngine
+    fitted: Sequence[FittedFactor]
+    provenance: DataProvenance
+    warnings: Sequence[str]
     points: Sequence[ComparedPoint]
     summary: Mapping[str, MetricErrors]
     """Of held-out points, by metric."""
-    counters: Sequence[CounterCheck] = ()
     knee: Mapping[str, Knee] = field(default_factory=dict)
     """By the name of a curve."""
-    PARTS: ClassVar[tuple[str, ...]] = (*_ABOUT, "points", "summary", "counters", "knee")
-    """What `to_dict` has, in this order."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The parts by name; an empty mapping where there is no host, engine or provenance."""
-        items = super().to_dict()
-        return {name: {} if items[name] is None else items[name] for name in self.PARTS}
-
-
-class MemoryValidation(Validation):
-    """Of a dataset of memory, where neither host nor engine of a node has a part."""
-
-    PARTS: ClassVar = tuple(part for part in Validation.PARTS if part not in ("host", "engine"))
-
-
-class DurationValidation(Validation):
-    """Of durations, of slot migrations or large commands."""
-
-    PARTS: ClassVar = (*_ABOUT, "counters", "knee", "points", "summary")
 
 
 def summary_of(
     points: Sequence[ComparedPoint],
     metrics: Sequence[str],
-    *,
-    bands: Sequence[str] = (),
 ) -> dict[str, MetricErrors]:
-    """Errors and coverage per metric over held-out points, and by band.
-
-    Parameters
-    ----------
-    bands
-        Their order; without, that of their names.
-    """
+    """Errors and coverage per metric over held-out points, and by band."""
     summary = {}
     for name in metrics:
         having = [p for p in points if p.held_out and name in p.relative_error]
@@ -278,9 +195,7 @@ def summary_of(
             continue
         found = {point.band for point in having if point.band}
         by_band = {
-            band: _errors([p for p in having if p.band == band], name)
-            for band in (bands or sorted(found))
-            if band in found
+            band: _errors([p for p in having if p.band == band], name) for band in sorted(found)
         }
         summary[name] = MetricErrors(**vars(_errors(having, name)), by_band=by_band)
     return summary

@@ -18,8 +18,11 @@ from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.named_files import names_file, read_with_files
 from forecache.hwprofiles.record import Record as _Record
 from forecache.models.engines.profile import load_engine
+from forecache.models.scenario.kinds import NODE
 from forecache.models.scenario.schema import Scenario
 from forecache.sim.errors import InputError
+
+_ELSEWHERE = "python -m evidence.validation"
 
 UNITS = ("_rps", "_ms", "_us", "_s", "_bytes")
 """Endings that say in what a number was measured."""
@@ -145,14 +148,7 @@ def list_datasets() -> list[Dataset]:
 
 
 def read_dataset(name: str | Path) -> tuple[Dataset, str]:
-    """A dataset by the id of a shipped one or from a file, and what to call it in messages.
-
-    Raises
-    ------
-    InputError
-        No dataset has that id; the file can't be read, or a field is missing, misspelt or without
-        a unit.
-    """
+    """A dataset by the id of a shipped one or from a file, and what to call it in messages."""
     text = str(name)
     if names_file(text):
         return parse(Dataset, read_with_files(name), file=name), text
@@ -176,13 +172,13 @@ def load_dataset(name: str | Path, *, unopened: bool = False) -> tuple[Dataset, 
     unopened
         Whether quantities that are null, because nobody has looked yet, are asked for: they are
         nan in `observed`. Otherwise they are left out.
-
-    Raises
-    ------
-    InputError
-        As `read_dataset`, or a point is none the node model predicts.
     """
     dataset, file = read_dataset(name)
+    if not is_of_a_node(dataset):
+        raise InputError(
+            f"{file}: found memory, slot migrations or large commands; valid are loads on a node. "
+            f"In a checkout `{_ELSEWHERE} {name}` predicts the others."
+        )
     cases = []
     for number, point in enumerate(dataset.points):
         where = f"{file}: points[{number}]"
@@ -204,17 +200,17 @@ def load_dataset(name: str | Path, *, unopened: bool = False) -> tuple[Dataset, 
     return dataset, cases
 
 
-def is_of_memory(dataset: Dataset) -> bool:
-    """Whether the footprint model predicts a dataset, and not the node model."""
-    return dataset.scenario.get("kind") == "memory"
+def is_of_a_node(dataset: Dataset) -> bool:
+    """Whether it has loads on one node, and not memory, slot migrations or large commands."""
+    moves = any("duration_s" in point.observed for point in dataset.points)
+    return dataset.scenario.get("kind", NODE) == NODE and not moves
 
 
 def why_not_predicted(dataset: Dataset) -> str | None:
     """Why no model predicts a dataset yet, in one clause; None if the node model does."""
+    if not is_of_a_node(dataset):
+        return f"no load on a node; in a checkout `{_ELSEWHERE} {dataset.id}` predicts it"
     for point in dataset.points:
-        own = "duration_s" in point.observed or set(point.observed) == {"lasts_s"}
-        if own or is_of_memory(dataset):
-            return f"no load of one node, but `forecache validate {dataset.id}` predicts it"
         if not set(_TO_PREDICTED) & set(point.observed):
             return f"no model predicts {', '.join(sorted(point.observed))} yet"
     scenarios = [{**dataset.scenario, **point.given} for point in dataset.points]

@@ -13,12 +13,14 @@ import numpy as np
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.learned import learned_points
 from forecache.hwprofiles.schema import HostProfile
+from forecache.models.breakdown.explain import steps_of
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.effort import AskedRuns, Batch, check_count, check_runs
 from forecache.models.prediction.predict import (
     LATENCIES,
     QUANTILE_BELOW,
+    SERVER_CPU,
     Metrics,
     Prediction,
 )
@@ -32,8 +34,7 @@ from forecache.sim.errors import InputError
 from forecache.sim.executors import Submitted
 from forecache.sim.statistics import Estimate, student_t
 
-from .comparison import ComparedPoint
-from .counters import server_work
+from .comparison import ComparedPoint, ServerWork
 from .dataset import Dataset, MeasuredCase, load_dataset
 from .factors import (
     FIT_REQUESTS,
@@ -53,6 +54,9 @@ REFERENCE_HOST = "graviton3"
 REQUESTS = 40_000
 DRAWS = 24
 _REPLICATIONS = 3
+
+_IPC_STEP = 0.01
+"""By which a core retires more a cycle to see which part of a step is the engine's own code."""
 
 _FIT_STEPS = 6
 """Steps of a fit, each with a simulation for every factor: what it takes most often."""
@@ -119,11 +123,6 @@ def read_node_dataset(
         Name or file of a profile that takes the place of the dataset's own.
     unopened
         As in `load_dataset`: measurements may be missing.
-
-    Raises
-    ------
-    InputError
-        A dataset or a profile can't be read.
     """
     dataset, cases = load_dataset(path, unopened=unopened)
     systems = [system_of(case.scenario, host=host, engine=engine, path=path) for case in cases]
@@ -190,6 +189,30 @@ def nominal_runs(inputs: NodeInputs, *, seed: int, replications: int) -> list[Me
     ]
 
 
+def server_work(system: System, inputs: NodeInputs, nominal: Sequence[Metrics]) -> ServerWork:
+    """What the server spends on a request, from runs at the numbers of `inputs`.
+
+    Instructions of the engine's own code follow from how much its steps are shorter on a core that
+    retires 1% more a cycle.
+    """
+    cpu_us = sum(metrics.values[SERVER_CPU] for metrics in nominal) / len(nominal)
+    speed = inputs.speed
+    faster = replace(inputs, speed=replace(speed, user_ipc=speed.user_ipc * (1.0 + _IPC_STEP)))
+
+    counted = Prediction(Case(given={}, scenario=inputs.scenario), system, list(nominal), [])
+
+    def steps_us(numbers: NodeInputs) -> float:
+        return sum(us for _, _, us in steps_of(counted, times=times_of(numbers)))
+
+    per_us = 1e3 * speed.user_ipc * speed.clock_ghz
+    saved_us = steps_us(inputs) - steps_us(faster)
+    return ServerWork(
+        cpu_us=cpu_us,
+        cycles=cpu_us * 1e3 * speed.clock_ghz,
+        user_instructions=saved_us * per_us * (1.0 + _IPC_STEP) / _IPC_STEP,
+    )
+
+
 def check_work(measured: NodeDataset, seed: int, progress: Progress | None) -> None:
     """Say how long fit and predictions take, or refuse them."""
     points = measured.paired
@@ -225,11 +248,6 @@ def system_of(
     ----------
     fitted
         Whether a host of the catalogue is as it was fitted to datasets, or as it was known before.
-
-    Raises
-    ------
-    InputError
-        A profile can't be read; the message begins with `path`.
     """
     try:
         profile: HostProfile = load_host(

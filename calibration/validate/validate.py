@@ -8,32 +8,37 @@ compared; what misses is reported as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from forecache.hwprofiles.files import named
+from forecache.hwprofiles.quantity import Origin, Source
 from forecache.models.advice.choice import KNEE
-from forecache.sim.errors import InputError
+from forecache.models.prediction.system import System
 
+from ..bundle.bundle import Bundle
 from .comparison import (
     ComparedDataset,
     ComparedEngine,
     ComparedHost,
     ComparedPoint,
+    DataProvenance,
     FittedFactor,
     Knee,
+    ProfileOrigins,
     Validation,
     summary_of,
 )
-from .counters import counter_checks
-from .dataset import MeasuredCase, is_of_memory, read_dataset
-from .factors import FactorPosterior
-from .memory_dataset import validate_memory
+from .dataset import Dataset, MeasuredCase, list_datasets
+from .factors import FactorPosterior, may_be_fitted
 from .node_dataset import check_work, predict_points, read_node_dataset
-from .provenance import provenance_of
 from .series import curves_of
-from .set_operations import is_large_commands, validate_large_commands
-from .slot_migration import is_migration, validate_migrations
 
 Progress = Callable[[str], None]
 
@@ -50,9 +55,7 @@ def validate(
 ) -> Validation:
     """Predict every point of a dataset; only calibration points are fitted.
 
-    They are its own and those of the datasets it names as of the same machine. Durations of slot
-    migrations and of large commands have models of their own (`slot_migration.py`,
-    `set_operations.py`).
+    They are its own and those of the datasets it names as of the same machine.
 
     Parameters
     ----------
@@ -60,21 +63,7 @@ def validate(
         Id of a shipped dataset, or path of a file.
     host, engine
         Name or file of a profile that takes the place of the dataset's own.
-
-    Raises
-    ------
-    InputError
-        The dataset or a profile can't be read.
     """
-    asked, file = read_dataset(path)
-    if is_migration(asked):
-        return validate_migrations(asked, file)
-    if is_of_memory(asked):
-        if host is not None or engine is not None:
-            raise InputError(f"{file}: found a host or an engine; valid with memory is neither.")
-        return validate_memory(asked, file)
-    if is_large_commands(asked):
-        return validate_large_commands(asked, file)
     measured = read_node_dataset(path, host=host, engine=engine)
     dataset, cases, systems = measured.dataset, measured.cases, measured.systems
     count = measured.fitted_points
@@ -104,7 +93,6 @@ def validate(
         ],
         points=points,
         summary=summary_of(points, _METRICS),
-        counters=counter_checks(dataset, points),
         knee=knees_of(points),
     )
 
@@ -169,3 +157,256 @@ def knees_of(points: Sequence[ComparedPoint]) -> dict[str, Knee]:
         )
         for name, members in curves_of(points).items()
     }
+
+
+# --- where every number of a validation comes from ------------------------------------------------
+
+# Where every number of a validation comes from, and that no held-out point is among its sources.
+#
+# A prediction is only held against a measurement if nothing in it was taken from that measurement:
+# no number of the host's, engine's and load generator's profiles, no fitted factor, no bundle that
+# an engine's work was fitted to. A source that also gives a dataset's measurements has to say which
+# of its points were used (`Source.points`).
+
+
+DIGITS = 5
+"""A number with this many significant digits that turns up twice was copied."""
+
+_NUMBER = re.compile(r"(?<![\w.])\d[\d_,]*(?:\.\d+)?(?![\w.]*\d)")
+_PULL = re.compile(r"github\.com/[^/]+/([^/]+)/(?:pull|issues)/(\d+)")
+_UNREAD = {"raw", "covariance", "host_covariance"}
+
+
+def provenance_of(
+    cases: Sequence[MeasuredCase],
+    systems: Sequence[System],
+    posterior: FactorPosterior,
+    *,
+    beside: Mapping[str, Sequence[MeasuredCase]],
+) -> DataProvenance:
+    """Origins of all numbers that a validation's predictions rest on.
+
+    Parameters
+    ----------
+    beside
+        Points of other datasets of the same machine, by dataset.
+    """
+    profiles: dict[str, ProfileOrigins] = {}
+    problems = factor_problems(cases, posterior)
+    for name, profile in _profiles(systems).items():
+        profiles[name] = ProfileOrigins(
+            dict(sorted(Counter(leaf.kind for _, leaf in leaves_of(profile)).items())),
+            _bundle_of(profile),
+            {dataset: sorted(points) for dataset, points in taken_points(profile).items()},
+        )
+        problems += profile_problems(name, profile)
+    return DataProvenance(
+        calibration_points=sorted(posterior.points),
+        held_out_points=[case.index for case in cases if case.role == "validation"],
+        profiles=profiles,
+        problems=problems,
+        same_machine_points={
+            name: [case.index for case in measured if may_be_fitted(case)]
+            for name, measured in beside.items()
+        },
+    )
+
+
+def _profiles(systems: Sequence[System]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for system in systems:
+        found[f"host {system.host.id}"] = system.host
+        found[f"engine {system.engine.id}"] = system.engine
+        found[f"load generator {system.generator.id}"] = system.generator
+    return found
+
+
+def leaves_of(profile: BaseModel) -> Iterator[tuple[str, Origin]]:
+    """(path, leaf) of every number and curve of a profile."""
+    yield from _leaves(profile, "")
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Origin]]:
+    if isinstance(value, Origin):
+        yield path, value
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _leaves(getattr(value, name), f"{path}.{name}" if path else name)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _leaves(item, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{number}]")
+
+
+def taken_points(profile: Any) -> dict[str, set[int]]:
+    """Points by dataset that a profile's sources say its numbers rest on."""
+    taken: dict[str, set[int]] = {}
+    for source in profile.sources.values():
+        for dataset, points in (source.points or {}).items():
+            taken.setdefault(dataset, set()).update(points)
+    return taken
+
+
+# --- what breaks the rule -----------------------------------------------------------------------
+
+
+def factor_problems(cases: Sequence[MeasuredCase], posterior: FactorPosterior) -> list[str]:
+    """Held-out points among those the factors were fitted to."""
+    roles = {case.index: case.role for case in cases}
+    names = ", ".join(factor.name for factor in posterior.factors)
+    return [
+        f"fitted factors ({names}): points[{index}] is held out, and they were fitted to it"
+        for index in posterior.points
+        if roles.get(index) != "calibration"
+    ]
+
+
+def profile_problems(
+    name: str, profile: Any, datasets: Sequence[Dataset] | None = None
+) -> list[str]:
+    """Numbers of a profile that rest on a held-out point, or don't say that they don't.
+
+    Parameters
+    ----------
+    name
+        What to call the profile.
+    datasets
+        Those whose points may not be used; None for the shipped ones.
+    """
+    known = {each.id: each for each in (datasets if datasets is not None else _shipped())}
+    problems: list[str] = []
+    for key, source in profile.sources.items():
+        where = f"{name}, source {key}"
+        problems += _declared_problems(where, source, known)
+        given = [dataset.id for dataset in known.values() if _gives(source, dataset)]
+        if given and source.points is None:
+            problems.append(
+                f"{where}: it also gives the measurements of {', '.join(given)} and does not say "
+                f"which were used; say points: {{{given[0]}: [...]}}, or {{}} for none"
+            )
+    for dataset in known.values():
+        if any(_gives(source, dataset) for source in profile.sources.values()):
+            continue
+        problems += [
+            f"{name}, {path}: its method speaks of {mention}, whose measurements are in "
+            f"{dataset.id}; add it to the sources and say under points which were used"
+            for path, leaf in leaves_of(profile)
+            for mention in _mentions(leaf.method, dataset)
+        ]
+    copied = _significant(_texts(profile))
+    for dataset in known.values():
+        for index, value in _held_out_numbers(dataset):
+            if value in copied:
+                problems.append(
+                    f"{name}: {value:.12g} is points[{index}] of {dataset.id}, held out"
+                )
+    return problems
+
+
+def bundle_problems(
+    name: str, bundle: Bundle, datasets: Sequence[Dataset] | None = None
+) -> list[str]:
+    """Held-out measurements in the bundle that an engine's work was fitted to."""
+    measured = _significant(
+        f"{value:.12g}"
+        for point in bundle.points
+        for row in point.repetitions
+        for value in row.model_dump().values()
+        # Whole numbers are counts, which no dataset gives; they fall together by chance.
+        if isinstance(value, float)
+    )
+    return [
+        f"{name}, bundle {bundle.path.name}: {value:.12g} is points[{index}] of {dataset.id}, "
+        "held out"
+        for dataset in (datasets if datasets is not None else _shipped())
+        for index, value in _held_out_numbers(dataset)
+        if value in measured
+    ]
+
+
+def _declared_problems(where: str, source: Source, known: Mapping[str, Dataset]) -> Iterator[str]:
+    for dataset, points in (source.points or {}).items():
+        if dataset not in known:
+            yield f"{where}: points of {dataset}, which is no dataset"
+            continue
+        roles = [point.role for point in known[dataset].points]
+        for index in points:
+            if index >= len(roles):
+                yield f"{where}: points[{index}] of {dataset}, which has {len(roles)}"
+            elif roles[index] != "calibration":
+                yield f"{where}: points[{index}] of {dataset} is held out, and numbers rest on it"
+
+
+@cache
+def _shipped() -> tuple[Dataset, ...]:
+    return tuple(list_datasets())
+
+
+def _address(url: str) -> str:
+    """An address without what does not tell pages apart."""
+    plain = re.sub(r"^https?://(www\.)?", "", url.lower())
+    return re.split(r"[?#]", plain)[0].rstrip("/")
+
+
+def _gives(source: Source, dataset: Dataset) -> bool:
+    """Whether a source is, or is part of, one that a dataset's measurements come from."""
+    for origin in dataset.sources:
+        if source.url is not None and origin.url is not None:
+            whole, part = _address(origin.url), _address(source.url)
+            if part == whole or part.startswith(whole + "/"):
+                return True
+        if source.file is not None and source.file == origin.file:
+            return True
+    return False
+
+
+def _mentions(text: str, dataset: Dataset) -> list[str]:
+    """Words of a text that name a dataset or a pull request or issue it comes from."""
+    found = [dataset.id] if dataset.id in text else []
+    for source in dataset.sources:
+        match = _PULL.search(source.url or "")
+        if match is not None:
+            number = rf"\b(?:PR|pull request|issue) #?{match[2]}\b"
+            found += re.findall(number, text, re.IGNORECASE)
+    return found
+
+
+def _texts(profile: BaseModel) -> Iterator[str]:
+    """Numbers and texts of a profile, but for the raw data of a capture and a covariance."""
+    data = profile.model_dump(mode="json", exclude_none=True, exclude=_UNREAD)
+    stack: list[Any] = [data]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack += item.values()
+        elif isinstance(item, list):
+            stack += item
+        elif isinstance(item, str | int | float):
+            yield str(item)
+
+
+def _significant(texts: Iterable[str]) -> set[float]:
+    """Numbers with at least `DIGITS` significant digits that the texts hold."""
+    found = set()
+    for text in texts:
+        for match in _NUMBER.findall(text):
+            plain = re.sub(r"[_,]", "", match)
+            if len(plain.replace(".", "").strip("0")) >= DIGITS:
+                found.add(float(plain))
+    return found
+
+
+def _held_out_numbers(dataset: Dataset) -> Iterator[tuple[int, float]]:
+    """(position, number) of what was measured at held-out points and is not a number anyone has."""
+    for index, point in enumerate(dataset.points):
+        if point.role == "validation":
+            values = [value for value in point.observed.values() if value is not None]
+            for value in _significant(f"{value:.12g}" for value in values):
+                yield index, value
+
+
+def _bundle_of(profile: Any) -> str | None:
+    observed = getattr(profile, "observed", None)
+    return None if observed is None else observed.bundle

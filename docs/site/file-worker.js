@@ -28,7 +28,8 @@ if (location.protocol === "file:") {
       inside.close()
       this.ready = new Promise((done) => this.frame.contentWindow.addEventListener("load", done))
     }
-    postMessage(data) {
+    postMessage(message) {
+      const data = structuredClone(message) // as a browser's worker: what the page holds stays as it is
       this.ready.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data })))
     }
     terminate() {

@@ -240,7 +240,7 @@ def readme_figures(out: Path) -> str:
     rows = [
         _figure_row(words, _held_out(live, quantity), "make evidence STUDY=calibration")
         for words, quantity in (
-            ("CPU time per request, eight live engines", CPU),
+            ("CPU time per request, eleven live engines", CPU),
             ("throughput, the same engines", THROUGHPUT),
             ("p99 latency, three of these engines", LATENCIES["p99"]),
         )

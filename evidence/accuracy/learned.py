@@ -15,10 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from forecache.calibration.joint.fit import JointFit, fit_jointly
-from forecache.calibration.joint.left_out import GROUPS, Scored, honest_discrepancies, score
-from forecache.calibration.joint.points import joint_points
-from forecache.calibration.joint.shipped import learned_files
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.answers import load_cases
@@ -27,6 +23,10 @@ from forecache.models.prediction.system import System
 
 from ..counts.shipped import json_text
 from ..harness import Asked, Files
+from ..joint.fit import JointFit, fit_jointly
+from ..joint.left_out import GROUPS, Scored, honest_discrepancies, score
+from ..joint.points import joint_points
+from ..joint.shipped import learned_files
 from ..markdown import table
 from .curves import curves_of, curves_section
 from .observed import ACCURACY

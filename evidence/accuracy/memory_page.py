@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.validate.memory_dataset import QUANTITY
-
 from ..live.footprint_errors import TYPES
 from ..markdown import table
+from ..validation.memory import QUANTITY
 
 _WORDS = {
     "keys": "{:,} keys",

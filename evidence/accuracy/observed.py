@@ -20,6 +20,7 @@ from forecache.models.engines.profile import load_engine
 
 from ..counts.shipped import BUNDLES, compact, json_text
 from ..harness import EMBEDDED, Asked, Files
+from ..validation.counters import with_counters
 
 ACCURACY = Path("docs/accuracy")
 ENGINES = (EMBEDDED, "redis-server", "valkey-server")
@@ -57,7 +58,7 @@ def published(asked: Asked) -> Files:
     """Predict datasets, fitting their calibration points only; one file each."""
     return {
         ACCURACY / f"published-{name}.json": json_text(
-            validate(name, progress=asked.progress).to_dict()
+            with_counters(validate(name, progress=asked.progress))
         )
         for name in asked.of(predicted_datasets())
     }

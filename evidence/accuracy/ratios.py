@@ -20,7 +20,6 @@ from typing import Any, get_args
 import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.joint.prior import SHARED
 from forecache.calibration.validate.dataset import Noise
 from forecache.calibration.validate.node_dataset import read_node_dataset
 from forecache.models.advice.paired import (
@@ -38,6 +37,7 @@ from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
 from ..counts.shipped import json_text
 from ..harness import Asked, Files
+from ..joint.prior import SHARED
 from ..live import generations
 from ..live.generations import LEAST_STEP
 from ..live.rounds import repeat

@@ -6,15 +6,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from forecache.calibration.validate.articles import JudgedClaim, JudgedClaims
-from forecache.reports.text.claims import BAD, amount, claimed, error, named
-
 from ..harness import Asked, Files
 from ..markdown import table
+from .judged import ARTEFACT, JudgedClaim, JudgedClaims, judged_claims
 from .table import judged
+from .words import BAD, amount, claimed, error, named
 from .yardstick import RULE
 
-ARTEFACT = Path("calibration/validate/articles.json")
 PAGE = Path("docs/articles.md")
 
 _ORDER = ("prediction", "consistent", "arithmetic", "calibration", "context")
@@ -132,10 +130,10 @@ def _statement(row: JudgedClaim) -> str:
 
 
 def artefact(asked: Asked) -> Files:
-    """Predict and judge every claim; `forecache validate articles` prints what is kept."""
+    """Predict and judge every claim."""
     return {ARTEFACT: json.dumps(judged(asked.progress), indent=1) + "\n"}
 
 
 def pages() -> Files:
     """The page, from the artefact."""
-    return {PAGE: page(JudgedClaims.from_dict(json.loads(ARTEFACT.read_text(encoding="utf-8"))))}
+    return {PAGE: page(judged_claims())}

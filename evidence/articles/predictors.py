@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from forecache.calibration.validate.validate import validate
 from forecache.models.advice.answers import load_cases
 from forecache.models.cost.answer import cost
-from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_transfer
+from forecache.models.cost.bill import ecpu_of_get, ecpu_of_transfer
 from forecache.models.footprint.schema import Sets, Strings
 from forecache.models.layouts.allocator import Allocator
 from forecache.models.over_time.simulate_scenario import simulate_over_time
@@ -20,6 +19,7 @@ from forecache.models.prediction.predict import predict_cases
 from forecache.sim.plain import plain
 
 from ..serverless.published_tests import ramps, tests
+from ..validation import validate
 from .claims import ENGINE, study
 from .used_memory import used_memory_bytes
 
@@ -349,7 +349,7 @@ def _bill_break_even(made: Predictors) -> float:
 
 # --- large commands -------------------------------------------------------------------------------
 
-_SETS = "forecache validate redis-2.8-set-operations"
+_SETS = "python -m evidence.validation redis-2.8-set-operations"
 
 
 def _enter_set_operation(name: str, command: str, sets: str) -> None:

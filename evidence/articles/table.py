@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import parse, read_yaml
-from forecache.hwprofiles.formula import evaluate
+from forecache.hwprofiles.quantity import evaluate
 from forecache.hwprofiles.record import Record as _Record
 
 from .predictors import COMMANDS, PREDICTORS, Predictors

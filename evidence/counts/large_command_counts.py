@@ -140,15 +140,9 @@ class Server:
         return profile.totals["Ir"]
 
 
-def left_out(version: str) -> dict[str, str | None]:
-    """Options that an engine older than 6.0 isn't given: 2.8 knows neither."""
-    old = version.startswith(("2.", "3.", "4.", "5."))
-    return dict.fromkeys(("io-threads", "protected-mode")) if old else {}
-
-
 def count_server(binary: Path) -> list[dict[str, Any]]:
     """Instructions of each command on each size of set."""
-    config = {"hz": "1"} | left_out(engine_version(binary)[1])
+    config = {"hz": "1"}
     rows = []
     with tempfile.TemporaryDirectory(prefix="forecache-valgrind-") as folder:
         out = Path(folder) / "counts"
@@ -249,7 +243,7 @@ _METHOD = "difference of sets of 2,000 to 25,000 members in callgrind"
 PROFILES: dict[str, dict[str, Any]] = {
     "redis-2.8.17": {
         "id": "redis-2.8",
-        "versions": ["2.8", "3.0"],
+        "versions": ["2.8", "3.0", "3.2"],
         "relatives": {},
         "layout": "objects",
         "lazy_free": False,
@@ -257,7 +251,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     },
     "redis-7.0.15": {
         "id": "redis-7.0",
-        "versions": ["6.0", "6.2", "7.0", "7.2", "7.4"],
+        "versions": ["4.0", "5.0", "6.0", "6.2", "7.0", "7.2", "7.4"],
         "relatives": {"valkey": ["7.2", "8.0"]},
         "layout": "dict",
         "lazy_free": True,

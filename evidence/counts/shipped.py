@@ -76,6 +76,9 @@ def compact(path: str | Path, out: Path, *, histograms: bool = False) -> None:
 
 
 RELATIVES = {
+    "redis-2.8": "redis-3.2",
+    "redis-3.2": "redis-5.0",
+    "redis-5.0": "redis-6.2",
     "redis-6.2": "redis-7.0",
     "redis-8.0": "redis-7.0",
     "redis-8.6": "redis-8.0",
@@ -84,13 +87,21 @@ RELATIVES = {
 """Of which version's fit that of another begins with: bundles of the design `quick` alone tell too
 little."""
 
+ELSEWHERE = frozenset({"redis-2.8", "redis-3.2", "redis-5.0"})
+"""Bundles of guests of another kind (Zen 3) than the one that `RELATIVES` begin with (Zen 5): their
+fits keep the part of system calls and wake-ups that is their host's."""
+
 WIDEN = 1.25
 """By how much the ranges of a relative's work are wider."""
 
 
 def known_from(relative: EngineProfile, rules: EngineProfile) -> EngineProfile:
     """What a relative's fit says of the work of a version with these rules."""
-    names = [n for n in [*INSTRUCTIONS, *SCALES] if not is_counted(rules.work[n])]
+    names = [
+        n
+        for n in [*INSTRUCTIONS, *SCALES]
+        if rules.work[n].best > 0.0 and not is_counted(rules.work[n])
+    ]
     work = {
         name: reused_leaf(
             relative.work[name], how=f"as observed of {relative.id}", widen=WIDEN, source=None
@@ -113,8 +124,8 @@ def refit(
         What the fit begins with, from `known_from`; by default `priors.yaml`.
     """
     bundle = Bundle.load(folder)
-    # Relatives were observed on guests of one kind.
-    profile, report = calibrate(bundle, known=known, same_host=True, progress=progress)
+    same_host = folder.name not in ELSEWHERE
+    profile, report = calibrate(bundle, known=known, same_host=same_host, progress=progress)
     rules = load_engine(report.engine.name, report.engine.version)
     update = {"id": rules.id, "title": rules.title, "version": rules.version}
     # Of the version, not of the build that was observed: the embedded one has libc's allocator.

@@ -16,7 +16,7 @@ from forecache.cli import (
     EXIT_PIPE_CLOSED,
     EXIT_TERMINATED,
 )
-from forecache.commands import COMMANDS
+from forecache.commands import all_commands
 from forecache.commands.options import examples
 from forecache.hwprofiles.files import MOST_BYTES
 from forecache.hwprofiles.yaml_text import MOST_DEPTH, MOST_VALUES
@@ -40,7 +40,7 @@ Written by `make docs` from the commands; a test compares the two.
 
 Every verb is also a Python function of the same name: `forecache.simulate("scenario.yaml")`.
 Results go to standard output or to the files named by `--out`; progress and warnings go to
-standard error. Files and bundles are written whole or not at all.
+standard error. Files and bundles are written atomically: complete or not at all.
 """
 
 KEPT = """\
@@ -70,10 +70,10 @@ LIMITS = f"""\\
 ## Limits
 
 A text file has at most {MOST_BYTES / 2**20:.0f} MiB. YAML has at most {MOST_DEPTH} levels of
-nesting and {MOST_VALUES:,} values, including those that aliases repeat. Numbers are finite, and
+nesting and {MOST_VALUES:,} values, counting repetitions by aliases. Numbers are finite, and
 integers are within 2^53 of zero. Running time is estimated first: more than 20 seconds are
 announced, and more than {MOST_WORK_S / 60:.0f} minutes of one core, or the seconds in
-`{VARIABLE}`, are refused with a suggestion of what takes less. So are arrays of more than
+`{VARIABLE}`, are refused with a suggestion how to reduce them. So are arrays of more than
 {MOST_MEMORY_BYTES / 2**30:.0f} GiB.
 """
 
@@ -96,17 +96,16 @@ EXIT_CODES = [
     ),
     (
         OutsideError.exit_code,
-        "what was measured is outside the predicted interval, or is not what was predicted",
+        "a measurement is outside the predicted interval, or of something else than was predicted",
     ),
     (
         UnfitError.exit_code,
-        "the answer was printed, and something that was asked for does not hold at a point of it: "
-        "the load, the objective, memory, a stop, CPUs or the network; where settings are compared "
-        "to recommend one, of that one",
+        "the answer was printed, and a point of it does not meet a requirement: load, objective, "
+        "memory, a long pause, CPUs or network; of a recommendation, the recommended setting",
     ),
     (
         NotKnownError.exit_code,
-        "too little is known for the numbers that were asked for; the message says what to give",
+        "too little is known for an answer; the message says what to provide",
     ),
     (EXIT_INTERRUPTED, "interrupted with Ctrl-C; engines were stopped, no file is half-written"),
     (EXIT_PIPE_CLOSED, "the reader of the output closed it, as in `forecache … | head -1`"),
@@ -122,7 +121,7 @@ def page() -> str:
     parts.append(KEPT)
     parts.append(COMPLETION)
     parts.append(LIMITS)
-    parts += [_verb(command) for command in COMMANDS]
+    parts += [_verb(command) for command in all_commands()]
     return "\n".join(parts).rstrip() + "\n"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, is_typeddict
 
-from forecache.commands import COMMANDS
+from forecache.commands import all_commands
 
 from ..harness import Files
 from ..markdown import table
@@ -78,7 +78,7 @@ def page(found: Mapping[str, Schema]) -> str:
 def answers() -> str:
     """The page of the classes, which the site fills in from their docstrings."""
     parts, seen = [ANSWERS_HEAD], set()
-    for command in COMMANDS:
+    for command in all_commands():
         verb = str(command.name)
         new = [kind for kind in types_of(verb) if kind not in seen and not is_typeddict(kind)]
         seen.update(new)

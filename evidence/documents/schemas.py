@@ -34,8 +34,7 @@ from pydantic import BaseModel
 from forecache import catalogue_rows, verbs
 from forecache.calibration.bundle.summary import BundleSummary
 from forecache.calibration.fit.report import CalibrationReport, FitSummary
-from forecache.calibration.validate.comparison import ComparedMemoryPoint, Validation
-from forecache.commands import COMMANDS
+from forecache.commands import all_commands
 from forecache.models.advice.node_answers import StudyTarget
 from forecache.models.cost.sizing import Need
 from forecache.models.footprint.limits import Room
@@ -61,7 +60,7 @@ _REF = "#/$defs/{model}"
 
 def schemas() -> dict[str, Schema]:
     """The schema of every verb's result, by verb."""
-    return {str(command.name): schema_of(str(command.name)) for command in COMMANDS}
+    return {str(command.name): schema_of(str(command.name)) for command in all_commands()}
 
 
 @cache
@@ -289,19 +288,8 @@ def _fit_summary(_known: _Definitions, properties: dict[str, Schema], _: list[st
     return {**roles, **properties}, ["by_quantity"]
 
 
-def _validation(_known: _Definitions, properties: dict[str, Schema], required: list[str]) -> Shape:
-    nothing = {"type": "object", "maxProperties": 0}
-    for name in ("host", "engine", "provenance"):
-        choices = properties[name]["anyOf"]
-        full = [each for each in choices if each != {"type": "null"}]
-        properties[name] = {**properties[name], "anyOf": [*full, nothing]}
-    always = [name for name in required if name not in ("host", "engine")]
-    return properties, always
-
-
 _SHAPES: Mapping[type, Callable[..., Shape]] = {
     Bar: _same,
-    ComparedMemoryPoint: _same,
     FitSummary: _fit_summary,
     LoadPoint: _plus("offered_rps", float, "The rate at which requests arrive."),
     Need: _plus("shards", int, "How many are needed."),
@@ -311,7 +299,6 @@ _SHAPES: Mapping[type, Callable[..., Shape]] = {
     RunPoint: _run_point,
     StudyTarget: _same,
     Table: _table,
-    Validation: _validation,
 }
 """How `to_dict` of a class differs from its fields."""
 

@@ -1,18 +1,20 @@
 """Builds the site of the documentation, without network: `python -m evidence.documents.site`.
 
-Pages stay as a forge shows them. They are laid out anew in a folder of their own, each at its path
-in the checkout and beside the files that it links to, so that every relative link holds on the site
-as well; a folder that is linked to gets a page that lists it. The navigation is the list of pages
-in docs/README.md. A link or an anchor that leads nowhere stops the build.
+Zensical builds it, the successor of Material for MkDocs, from `mkdocs.yml`. Pages are written for a
+forge. They are copied to a folder of their own, each at its path in the checkout and beside the
+files that it links to, so that every relative link also works on the site; a folder that is linked
+to gets a page that lists it. The navigation is the list of pages in docs/README.md. A broken link
+or anchor stops the build.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import logging
+import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,34 +110,34 @@ def build(site: Path, source: Path, checkout: Path = CHECKOUT) -> None:
         The extra `docs` is not installed, a link leads nowhere, or a page loads something from
         elsewhere.
     """
-    if importlib.util.find_spec("material") is None:
+    if importlib.util.find_spec("zensical") is None:
         needed = install_command("docs")
-        raise InputError(f"the site needs mkdocs-material; `{needed}` installs it.")
-    os.environ["NO_MKDOCS_2_WARNING"] = "1"  # of a future release, on every build
-    from mkdocs.commands.build import build as build_site
-    from mkdocs.config import load_config
-    from mkdocs.exceptions import Abort, MkDocsException
-
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    docs_dir = lay_out(source, checkout)
-    try:
-        config = load_config(
-            str(checkout / "mkdocs.yml"),
-            docs_dir=str(docs_dir),
-            site_dir=str(site),
-            nav=navigation(checkout),
-            strict=True,
-        )
-        config.plugins["mkdocstrings"].config.handlers["python"]["paths"] = [
-            str(source / "packages")
-        ]
-        config.plugins.on_startup(command="build", dirty=False)
-        try:
-            build_site(config)
-        finally:
-            config.plugins.on_shutdown()
-    except (Abort, MkDocsException) as error:
-        raise InputError(f"the site was not built: {error}") from None
+        raise InputError(f"the site needs zensical; `{needed}` installs it.")
+    pages_folder = lay_out(source, checkout)
+    settings = {
+        "docs_dir": pages_folder.name,
+        "site_dir": "site",
+        "nav": navigation(checkout),
+        "strict": True,
+    }
+    # Zensical reads and writes below the folder of its configuration only.
+    config = source / "mkdocs.yml"
+    lines = [f"{name}: {json.dumps(value)}\n" for name, value in settings.items()]
+    config.write_text(
+        (checkout / "mkdocs.yml").read_text(encoding="utf-8") + "".join(lines), encoding="utf-8"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "-f", config.name],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise InputError(f"the site was not built: {done.stdout}{done.stderr}")
+    shutil.rmtree(site, ignore_errors=True)
+    site.parent.mkdir(parents=True, exist_ok=True)
+    (source / "site").rename(site)
     _search_in_files(site)
     if elsewhere := loads_from_elsewhere(site):
         raise InputError(f"the site loads from elsewhere: {', '.join(elsewhere)}")

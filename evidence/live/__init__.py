@@ -4,7 +4,8 @@
 |------------------------|-------------------------------------------------------------------------|
 | engines at random      | `generations.py`, `memaslap.py`, `threads.py`, `tails.py`;              |
 | points                 | `rounds.py` is what they share, `generations_page.py` their page        |
-| neighbours at once     | `steps.py`, on windows of `cpu_windows.py`                              |
+| neighbours at once     | `steps.py`, on windows of `cpu_windows.py`; `upgrades.py` is the same   |
+|                        | of old versions                                                         |
 | keys in order, MGETs   | `key_order.py` and `mget.py`, on windows of `cpu_windows.py`            |
 | a node's ceiling       | `ceiling.py`                                                            |
 | threads that share     | `crowded.py`, `quotas.py`                                               |

@@ -1,7 +1,7 @@
 """Nodes of small clusters on this machine stop, and how long the others take to notice and elect.
 
-The study `failover-predicted` writes what is predicted of every trial (`detection.py` and
-`failover.py`; nothing is fitted) before `failover` stops nodes and reads the logs of the others.
+The study `failover-predicted` writes what is predicted of every trial (`failover.py` of
+clusters; nothing is fitted) before `failover` stops nodes and reads the logs of the others.
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ from typing import Any
 from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
 from forecache.calibration.drive.resp import RespClient
 from forecache.calibration.observe.readers.info import info_fields, info_number
-from forecache.calibration.validate.dataset import is_of_memory, list_datasets
-from forecache.calibration.validate.memory_dataset import validate_memory
+from forecache.calibration.validate.dataset import list_datasets
 from forecache.models.footprint.schema import (
     Hashes,
     Lists,
@@ -37,11 +36,12 @@ from forecache.models.footprint.schema import (
 from forecache.models.layouts.allocator import Allocator
 from forecache.models.layouts.generations import generation
 from forecache.models.layouts.strings import LARGE_ARGUMENT_BYTES
+from forecache.models.scenario.versions import version_numbers
 from forecache.sim.errors import EngineError
 
-from ..counts.large_command_counts import left_out
 from ..counts.shipped import json_text
 from ..harness import EMBEDDED, Asked, Files, at_hand
+from ..validation.memory import is_of_memory, validate_memory
 from .engines import unpacked
 from .footprint_errors import (
     errors_of,
@@ -123,7 +123,9 @@ CLUSTER: tuple[Population, ...] = (
 def allocator_of(process: EngineProcess, said: str) -> Allocator:
     """Which allocator a running server uses: what it says, and whether it came with the engine."""
     if said == "libc":
-        return "libc"
+        # From 4.0 on Redis asks glibc for the size of a block.
+        asks = version_numbers(engine_version(process.binary)[1]) >= [4]
+        return "libc" if asks else "libc_with_sizes"
     if said.startswith("jemalloc-3"):
         return "jemalloc_3"
     if "libjemalloc" not in Path(f"/proc/{process.pid}/maps").read_text():
@@ -141,7 +143,7 @@ def measure(binary: Path, population: Population, *, cluster: bool = False) -> d
         The server doesn't start, or stops answering.
     """
     _, version = engine_version(binary)
-    config = left_out(version) | ({"cluster-enabled": "yes"} if cluster else {})
+    config = {"cluster-enabled": "yes"} if cluster else {}
     port = free_bus_port() if cluster else None
     with EngineProcess(binary, config=config, port=port) as process, process.control() as control:
         if cluster:
@@ -150,7 +152,8 @@ def measure(binary: Path, population: Population, *, cluster: bool = False) -> d
         before = _used(control)
         with process.control() as loader:
             load(loader, population)
-            look_up(loader, population, one_by_one=version.startswith("2."))
+            # SMISMEMBER and ZMSCORE came with 6.2.
+            look_up(loader, population, one_by_one=version_numbers(version) < [6, 2])
         after = _steady(control)
         fields = info_fields(control.info("memory"))
         return {

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from forecache.calibration.drive.resp import RespClient
-from forecache.models.footprint.schema import Hashes, Lists, Population, Sets, SortedSets, Strings
+from forecache.models.footprint.schema import (
+    Hashes,
+    Lists,
+    Population,
+    Sets,
+    SortedSets,
+    Streams,
+    Strings,
+)
 
 Words = tuple[str | int, ...]
 
@@ -37,7 +45,7 @@ def look_up(client: RespClient, population: Population, *, one_by_one: bool = Fa
 
 def commands_of(population: Population) -> int:
     """Different commands that both take."""
-    lone = isinstance(population, Strings | Lists)
+    lone = isinstance(population, Strings | Lists | Streams)
     return (2 if lone else 3) + (0 if isinstance(population, Strings) else population.ttl > 0)
 
 
@@ -55,7 +63,7 @@ def _writes(population: Population) -> Iterator[Words]:
             yield ("EXPIRE", key, _EXPIRES_IN_S)
 
 
-def _items(population: Sets | Hashes | SortedSets | Lists, key: str) -> Iterator[Words]:
+def _items(population: Sets | Hashes | SortedSets | Lists | Streams, key: str) -> Iterator[Words]:
     match population:
         case Sets(members=members):
             for some in _groups(members):
@@ -75,6 +83,9 @@ def _items(population: Sets | Hashes | SortedSets | Lists, key: str) -> Iterator
         case Lists(elements=elements):
             for some in _groups(elements):
                 yield ("RPUSH", key, *(_name("m", i, population.element_bytes) for i in some))
+        case Streams(entries=entries):
+            pair = (_name("f", 0, population.field_bytes), "v" * population.value_bytes)
+            yield from (("XADD", key, "*", *pair) for _ in range(entries))
 
 
 def _reads(population: Population, *, one_by_one: bool) -> Iterator[Words]:

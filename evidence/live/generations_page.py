@@ -13,7 +13,7 @@ from forecache.calibration.bundle.bundle import Bundle
 from ..counts.shipped import BUNDLES, WIDEN
 from ..harness import Files
 from ..markdown import table
-from . import ceiling, generations, key_order, memaslap, mget, steps, tails, threads
+from . import ceiling, generations, key_order, memaslap, mget, steps, tails, threads, upgrades
 from .generations import (
     ARTEFACT,
     CALIBRATION,
@@ -79,7 +79,8 @@ def pages() -> Files:
             )
             lines += [f"### {label.capitalize()}", "", *_errors(chosen, host["id"]), ""]
             lines += [*_ratios(chosen), ""]
-    lines += [*_steps(data["points"]), "", *steps.section(), "", *_instructions(), ""]
+    lines += [*_steps(data["points"]), "", *steps.section(), "", *upgrades.section(), ""]
+    lines += [*_instructions(), ""]
     lines += [
         "```sh",
         "SEED=5 make evidence STUDY=generations      # another round, on this host",

@@ -45,7 +45,7 @@ from forecache.models.over_time.large_commands.timeline import lasting_of, place
 from forecache.models.over_time.large_commands.work import load_work
 from forecache.sim.errors import EngineError, InputError
 
-from ..counts.large_command_counts import MEASURED, inline_import, left_out
+from ..counts.large_command_counts import MEASURED, inline_import
 from ..harness import Asked, Files, Progress, at_hand
 from .engines import unpacked
 
@@ -158,11 +158,11 @@ def least(seen: list[Seen], *, less_ns: float = 0.0) -> Seen:
 
 
 @contextmanager
-def bench(binary: Path, version: str) -> Iterator[Bench]:
+def bench(binary: Path) -> Iterator[Bench]:
     """An engine on a core of its own."""
     plan = plan_cores(io_threads=1, generator_threads=1)
     with (
-        EngineProcess(binary, cores={plan.main}, config=left_out(version)) as process,
+        EngineProcess(binary, cores={plan.main}) as process,
         tempfile.TemporaryDirectory(prefix="forecache-large-") as folder,
     ):
         yield Bench(process, set(plan.generator), Path(folder))
@@ -177,7 +177,7 @@ def measure(binary: Path, size: Size, say: Callable[[str], None]) -> dict[str, S
     load = b"".join(
         inline_import(set_key(n), size.members_of(n), size.member_bytes) for n in range(SETS)
     )
-    with bench(binary, version) as on:
+    with bench(binary) as on:
         start_ns = on.start_ns()
         loads, flushes = [], []
         for _ in range(_LOADS):

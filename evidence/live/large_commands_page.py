@@ -11,12 +11,12 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.validate.validate import validate
 from forecache.models.results.intervals import relative_error
 
 from ..counts.large_command_counts import log_error
 from ..harness import Asked, Files
 from ..markdown import table, with_section
+from ..validation import validate
 from .large_commands_check import kept
 
 DATASET = "redis-2.8-set-operations"

@@ -22,11 +22,11 @@ from scipy.optimize import nnls
 from forecache.calibration.drive.engine_process import engine_version, find_engine
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.over_time.cluster.slots.migration import IDLE
-from forecache.models.over_time.cluster.upgrade.full_sync import full_sync
 from forecache.models.over_time.cluster.upgrade.sync_work import (
     NodeContent,
     SyncProfile,
     SyncWork,
+    full_sync,
 )
 from forecache.models.prediction.predict import DRAWS
 from forecache.models.prediction.uncertainty import Draw

@@ -29,7 +29,6 @@ from forecache.calibration.fit.prior import known_of
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
-from forecache.hwprofiles.capture.watch import HostWatch
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.models.prediction.pauses import latency_with_pauses_ms
 from forecache.models.prediction.predict import Prediction, predict_cases
@@ -41,6 +40,7 @@ from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
 from . import rounds
+from .host_watch import HostWatch
 from .rounds import log_uniform
 
 FOLDER = Path("evidence/tails")

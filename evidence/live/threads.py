@@ -30,7 +30,6 @@ from forecache.calibration.fit.thread_fit import (
     usable_threads,
 )
 from forecache.calibration.fit.thread_times import reports_activity
-from forecache.calibration.fit.tool_fit import fitted_tool
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
@@ -43,6 +42,7 @@ from ..harness import Asked, Files
 from ..markdown import table
 from . import rounds
 from .rounds import log_uniform
+from .tool_fit import fitted_tool
 
 FOLDER = Path("evidence/threads")
 """A folder per host and in it one per engine, with a bundle of the driver, compact."""

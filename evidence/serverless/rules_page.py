@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from forecache.models.over_time.serverless.hops import hop
+from forecache.models.over_time.serverless.scaling import hop
 from forecache.models.over_time.serverless.versions import load_version
 
 from ..articles.yardstick import NEAR, error_of

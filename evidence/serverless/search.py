@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.models.over_time.serverless.versions import Mechanisms, load_version
-from forecache.sim.generators import generator
+from forecache.sim.streams import generator
 
 from ..articles.yardstick import error_of, holds
 from ..harness import Asked, Files, Progress

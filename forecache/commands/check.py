@@ -27,7 +27,6 @@ _QUANTITIES = (
 
 @verb(
     "check",
-    short="Compare a prediction with what you measured.",
     example="""forecache check examples/check.yaml examples/check/measured.yaml
     forecache check examples/check.yaml --run 127.0.0.1:6379 --write""",
 )
@@ -43,7 +42,7 @@ _QUANTITIES = (
     "--info-after",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="The same right after it. Both tell the CPU time of a request, the version, misses.",
+    help="The same right after it. Both give the CPU time per request, the version and the misses.",
 )
 @click.option(
     "--run",
@@ -62,7 +61,7 @@ _QUANTITIES = (
     default=5.0,
     show_default=True,
     metavar="S",
-    help="With --run: how long a repetition is to take. One that hangs is stopped.",
+    help="With --run: duration of a repetition. One that hangs is stopped.",
 )
 @click.option(
     "--repetitions",
@@ -70,7 +69,7 @@ _QUANTITIES = (
     default=3,
     show_default=True,
     metavar="N",
-    help="With --run: how often to measure.",
+    help="With --run: number of repetitions.",
 )
 @click.option(
     "--write",
@@ -117,13 +116,13 @@ def check(
     `server_cpu_us`. Several files, or several numbers of one quantity, are repetitions of one
     measurement.
 
-    The answer says of each quantity whether it is inside the interval. If one is not, it lists what
-    may explain the gap: each cause is simulated, and ranked by how much of the gap goes away with
-    it. A cause that no measured number shows counts half. Then come what to measure next and the
-    prediction, updated with the measurement.
+    The answer says for each quantity whether it is inside the interval. If one is not, it lists
+    possible causes of the gap: each is simulated, and ranked by the share of the gap that it
+    explains. A cause that no measured number supports counts half. Then come the next measurement
+    and the prediction, updated with this one.
 
     The exit code is 6 if a quantity is outside, or another engine or setting was measured than the
-    scenario's; else 7 if what the scenario asks for does not hold by the prediction; else 0.
+    scenario's; else 7 if the predicted point does not meet its requirements; else 0.
     """
     if not run and (tool is not None or write):
         raise click.UsageError("--tool and --write are for --run.")

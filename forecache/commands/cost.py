@@ -12,7 +12,6 @@ from .options import json_option, no_progress_option, scenario_argument, verb
 
 @verb(
     "cost",
-    short="Compute what a cache costs a month.",
     example="forecache cost examples/cost.yaml",
 )
 @scenario_argument

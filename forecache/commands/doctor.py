@@ -10,7 +10,6 @@ from .options import json_option, progress_of, quiet_option, verb
 
 @verb(
     "doctor",
-    short="Say what this machine allows, and what would help.",
     example="forecache doctor\nforecache doctor --all",
 )
 @click.option(
@@ -22,16 +21,16 @@ from .options import json_option, progress_of, quiet_option, verb
 @json_option
 @quiet_option
 def doctor(whole: bool, as_json: bool, quiet: bool) -> None:
-    """Say what this machine allows, what each thing helps, and how to get what is missing.
+    """List what this machine can measure, what each ability is good for, and how to enable it.
 
     Looks at Python and the compiled code with its speed, cores, cgroup limits, hypervisor, clock
     and noise, at perf, hardware counters, VTune and valgrind, at engines and benchmark tools on
     PATH and in the folder that ENGINES names, and at extras and the cache folder. It takes some
-    seconds. Two of them keep two cores busy to see what else takes them: they tell whether the
+    seconds. For two of them it loads two cores to measure interference: that shows whether the
     machine is idle now, not how often it is disturbed.
 
-    Each thing has one line, so that all fit a screen; --all has everything. Nothing is sent or
-    installed. The exit code is 0 whatever is missing.
+    Each ability has one line, so that all fit a screen; --all adds the details. Nothing is sent or
+    installed. The exit code is always 0.
     """
     with progress_of(quiet) as progress:
         result = verbs.doctor(progress=progress)

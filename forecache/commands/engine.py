@@ -22,7 +22,6 @@ from .options import (
 
 @verb(
     "observe",
-    short="Drive a real engine and record its performance.",
     example="forecache profile --out host.yaml\nforecache observe --host host.yaml --out bundle",
 )
 @click.option(
@@ -129,7 +128,6 @@ def observe(
 
 @verb(
     "calibrate",
-    short="Fit an engine profile to an observation.",
     example="forecache profile --out host.yaml\n"
     "forecache observe --host host.yaml --out observed\n"
     "forecache calibrate observed --out engine.yaml",
@@ -174,7 +172,6 @@ def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: b
 
 @verb(
     "validate",
-    short="Compare predictions with published measurements.",
     example="forecache validate valkey-8.1.1-c8g-unix-p1",
 )
 @click.argument("dataset", metavar="DATASET", shell_complete=complete_datasets)
@@ -187,9 +184,8 @@ def validate(
 ) -> None:
     """Predict every point of a dataset of measurements and report the errors.
 
-    DATASET is a file or the name of a shipped dataset; `forecache catalog` lists them. `articles`
-    (or `seeds`) shows how the claims of the articles that the project began with compare with this
-    release.
+    DATASET is a file or the name of a shipped dataset of loads on a node; `forecache catalog` lists
+    them.
 
     Only points with `role: calibration` are fitted, by a few factors on speed and work. All points
     are predicted; the summary of errors is over the others.
@@ -199,14 +195,7 @@ def validate(
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.calibration.validate.articles import JudgedClaims
     from forecache.console import console
-
-    if isinstance(result, JudgedClaims):
-        from forecache.reports.terminal.articles import print_articles
-
-        print_articles(result, console())
-        return
     from forecache.reports.terminal.accuracy import print_validation
 
     print_validation(result, console())

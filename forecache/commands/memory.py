@@ -12,7 +12,6 @@ from .options import json_option, no_progress_option, refuse_unmet, scenario_arg
 
 @verb(
     "memory",
-    short="Compute the memory footprint, and how many keys fit.",
     example="""forecache memory examples/memory.yaml
     forecache memory examples/quickstart.yaml""",
 )
@@ -22,11 +21,11 @@ from .options import json_option, no_progress_option, refuse_unmet, scenario_arg
 def memory(scenario: Path, as_json: bool) -> None:
     """Compute the memory footprint of a scenario's data, and how many keys fit.
 
-    Used memory is what the engine reports, added up block by block in its allocator's size
-    classes: each population of keys by part, tables while they move, and what the server holds
-    beside data. Resident memory is also given while a child writes a snapshot. Where
-    `maxmemory_bytes`, `memory_bytes` or a host sets a limit, the answer has the most keys of the
-    same mixture that fit.
+    Used memory is what the engine reports, added up block by block in its allocator's size classes:
+    each population of keys by part, hash tables while they are resized, and the server's own
+    memory. Resident memory is also given while a child writes a snapshot. If `maxmemory_bytes`,
+    `memory_bytes` or a host sets a limit, the answer has the largest number of keys of the same
+    mixture that fits.
 
     SCENARIO is of `kind: memory`, or a node's, whose keys and values are used. Nothing is started
     or measured. If the data do not fit, the exit code is 7.

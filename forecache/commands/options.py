@@ -11,6 +11,7 @@ from forecache.progress import Progress, silent
 from forecache.sim.errors import UnfitError
 from forecache.verbs import DEFAULT_SEED
 
+from . import VERBS
 from .completers import complete_engines, complete_hosts, complete_servers
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -24,7 +25,7 @@ no_progress_option = click.option(
     "--quiet",
     is_flag=True,
     expose_value=False,
-    help="As of other verbs; this one has no progress messages.",
+    help="Accepted as by other commands; this one has no progress messages.",
 )
 seed_option = click.option(
     "--seed",
@@ -37,7 +38,7 @@ seed_option = click.option(
 
 
 def seeds_option(use: str) -> Callable[[Function], Function]:
-    """With how many seeds what runs over time is run; `use` says what they are good for."""
+    """Replications of what runs over time; `use` is their help text."""
     return click.option(
         "--seeds",
         type=click.IntRange(min=1),
@@ -49,13 +50,13 @@ def seeds_option(use: str) -> Callable[[Function], Function]:
 
 
 def jobs_option(what: str) -> Callable[[Function], Function]:
-    """How many processes work at a time; `what` says on what."""
+    """How many processes run at a time; `what` is what each of them works on."""
     return click.option(
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help=f"{what} at a time, each in a process of its own; by default one per core. The "
-        "answers are the same with any number.",
+        help=f"{what} at a time, each in its own process; by default one per core. The answers do "
+        "not depend on it.",
     )
 
 
@@ -89,22 +90,19 @@ design_option = click.option(
     type=click.Choice(["quick", "full", "threads", "auto"]),
     default="quick",
     show_default=True,
-    help="Points to observe: quick takes a minute, full nine, threads, which is about I/O threads, "
-    "two; auto chooses those that tell most "
-    "about this engine on this host in a minute.",
+    help="Points to observe: quick takes a minute, full nine, threads (for I/O threads) two; auto "
+    "chooses the most informative ones for this engine on this host in a minute.",
 )
 scenario_argument = click.argument("scenario", metavar="SCENARIO", type=click.Path(path_type=Path))
 
 
-def verb(name: str, *, short: str, example: str) -> Callable[[Function], click.Command]:
+def verb(name: str, *, example: str) -> Callable[[Function], click.Command]:
     """Make a command whose help ends with an example that can be pasted.
 
     Parameters
     ----------
     name
-        The verb.
-    short
-        Its line in the list of verbs, at most 60 characters.
+        The verb, one of `VERBS`.
     example
         One command a line, as typed at the root of a checkout.
     """
@@ -112,7 +110,7 @@ def verb(name: str, *, short: str, example: str) -> Callable[[Function], click.C
     epilog = f"\b\nExample, from the root of a checkout:\n{lines}".rstrip()
 
     def decorate(function: Function) -> click.Command:
-        return click.command(name=name, short_help=short, epilog=epilog)(function)
+        return click.command(name=name, short_help=VERBS[name].short, epilog=epilog)(function)
 
     return decorate
 
@@ -144,11 +142,11 @@ def progress_of(quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 _MOST_TOLD = 2
-"""Things that don't hold in one message; the answer itself has all."""
+"""Unmet requirements named in one message; the answer itself has all."""
 
 
 def refuse_unmet(scenario: object, phrases: Sequence[str]) -> None:
-    """End with the exit code that says so where something that was asked for does not hold.
+    """End with exit code 7 if a requirement is not met.
 
     Raises
     ------
@@ -159,4 +157,4 @@ def refuse_unmet(scenario: object, phrases: Sequence[str]) -> None:
         return
     more = len(phrases) - _MOST_TOLD
     told = [*phrases[:_MOST_TOLD], *([f"and {more} more"] if more > 0 else [])]
-    raise UnfitError(f"{scenario}: does not hold: {'; '.join(told)}.")
+    raise UnfitError(f"{scenario}: not met: {'; '.join(told)}.")

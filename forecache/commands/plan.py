@@ -26,7 +26,6 @@ _TABLES = (".csv", ".csv.gz")
 
 @verb(
     "plan",
-    short="Find the cheapest machines, shards and engine.",
     example="""forecache plan examples/plan-graviton.yaml
     forecache plan examples/plan-serverless.yaml
     forecache plan examples/plan-versions.yaml
@@ -40,26 +39,26 @@ _TABLES = (".csv", ".csv.gz")
 @click.option(
     "--from-info",
     is_flag=True,
-    help="Take the demand from what today's nodes say of themselves: each FILE that does not end "
-    "in .yaml has the text of INFO ALL, and best of CONFIG GET * and others, of one node; or it "
-    "tells of keys: an RDB file, or what --bigkeys or --memkeys print.",
+    help="Take the demand from the current deployment: each FILE that does not end in .yaml has "
+    "the output of INFO ALL, and preferably of CONFIG GET * and others, of one node; or it "
+    "describes keys: an RDB file, or the output of --bigkeys or --memkeys.",
 )
 @click.option(
     "--from-bill",
     is_flag=True,
-    help="Take what runs today and its cost from exports of AWS's cost and usage report, and the "
-    "demand from CloudWatch metrics: each FILE that ends in .csv or .csv.gz is one of both.",
+    help="Take the current deployment and its cost from exports of AWS's cost and usage report, "
+    "and the demand from CloudWatch metrics: each FILE that ends in .csv or .csv.gz is either.",
 )
 @click.option(
     "--cache",
     metavar="NAME",
-    help="With --from-bill: the cache that is meant, where there are several.",
+    help="With --from-bill: the cache to plan, if there are several.",
 )
 @click.option(
     "--host",
     metavar="HOST",
     shell_complete=complete_hosts,
-    help="With --from-info or --from-bill: the instance that today's nodes run on, or a host or "
+    help="With --from-info or --from-bill: the instance type of the current nodes, or a host or "
     "its file.",
 )
 @click.option(
@@ -73,20 +72,21 @@ _TABLES = (".csv", ".csv.gz")
     "--ceiling",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="With --from-info or --from-bill: also write the highest load of today's nodes that meets "
-    "the objective, as JSON to a file that ends in .json, else in the text format of Prometheus.",
+    help="With --from-info or --from-bill: also write the capacity limit of the current nodes: "
+    "the highest load that meets the objective, as JSON to a file that ends in .json, else in the "
+    "text format of Prometheus.",
 )
 @click.option(
     "--no-search",
     is_flag=True,
-    help="With --from-info or --from-bill: only read the files and look for the ceiling.",
+    help="With --from-info or --from-bill: only read the files and find the capacity limit.",
 )
 @report_option
 @click.option(
     "--full",
     is_flag=True,
-    help="In place of the search simulate every number of shards and threads of everything that "
-    "may be chosen. The same plan should come out, minutes later.",
+    help="Instead of the search, simulate every number of shards and threads of every choice. The "
+    "result should be the same plan, minutes later.",
 )
 @seed_option
 @json_option
@@ -108,26 +108,27 @@ def plan(
 ) -> None:
     """Find which machines, how many shards and which engine meet a demand, the cheapest first.
 
-    FILE is a scenario of `kind: plan`: the demand with its growth, the objectives, and what may be
-    chosen. Each plan has the cost of its nodes a month, traffic between zones apart, headroom now
-    and at the horizon, p99 at the peak, the probability that it meets the objectives, which limit
-    growth reaches first, and what is left when a node or a zone fails. What runs today stays unless
-    it misses the objectives or a plan costs less by a tenth. Then comes why each obvious
-    alternative was turned down, and the cost of nodes against headroom. If nothing meets the
-    objectives, the answer says why, and the exit code is 3.
+    FILE is a scenario of `kind: plan`: the demand with its growth, the objectives, and the choices.
+    Each plan has the monthly cost of its nodes, with traffic between zones separate, headroom now
+    and at the horizon, p99 at the peak, the probability that it meets the objectives, the limit
+    that growth reaches first, and the remaining capacity when a node or a zone fails. The current
+    deployment stays unless it misses the objectives or a plan is 10% cheaper. Then come the
+    rejected alternatives with reasons, and cost against headroom. If nothing meets the objectives,
+    the answer says why, and the exit code is 3.
 
-    With --from-info the other files are of today's nodes, and the scenario may leave out `demand`
-    or be left out. Then the answer also says how each number is known, what could not be known,
-    what was not used, and, where the host is known, the highest load with which a node of today
-    meets the objective. Files of keys alone leave `demand.operations` to the scenario.
+    With --from-info the other files describe the current nodes, and the scenario, or its `demand`,
+    is optional. The answer then also gives the source of each number, what is unknown, what was not
+    used, and, if the host is known, the highest load at which a current node meets the objective.
+    With files of keys alone, the scenario gives `demand.operations`.
 
-    If more than a fifth of the execution time of today's nodes belongs to commands that are not
-    modelled, there is neither a plan nor that load: the answer says what to give, the file of an
-    earlier --ceiling is removed, and the exit code is 8.
+    If more than a fifth of the execution time of the current nodes belongs to commands that are not
+    modelled, there is neither a plan nor a capacity limit: the answer says what to provide, the
+    file of an earlier --ceiling is removed, and the exit code is 8.
 
-    With --from-bill they are of a bill, and of metrics; with both options, files that end in .csv
-    or .csv.gz are. The answer has today's bill by cache and line beside that of the first plan, and
-    every line of the export that could not be placed, with its amount.
+    With --from-bill they are exports of a bill, and of metrics; with both options, the files that
+    end in .csv or .csv.gz are. The answer compares the current bill, by cache and line, with that
+    of the first plan, and lists every line of the export that could not be assigned, with its
+    amount.
     """
     scenario, infos, bills = _sorted(files, from_info=from_info, from_bill=from_bill)
     if not (from_info or from_bill) and (host or node or ceiling or no_search):

@@ -27,7 +27,6 @@ from .options import (
 
 @verb(
     "simulate",
-    short="Predict throughput, latency and utilisation.",
     example="""forecache simulate examples/quickstart.yaml
     forecache simulate examples/overcommit-policies.yaml --seeds 8""",
 )
@@ -62,7 +61,7 @@ def simulate(
 
     There is one result for every point of the sweep. Any field of SCENARIO may be
     `{sweep: [1, 2, 4]}`; if several are, every combination is simulated. Nothing is started or
-    measured. If something that was asked for does not hold at one of them, the exit code is 7.
+    measured. If any point does not meet its requirements, the exit code is 7.
 
     A SCENARIO of any `kind` but a node runs over time. Its result has facts, tables, and a line
     for every quantity with minimum, mean, maximum and a sparkline. With several points, the
@@ -128,7 +127,6 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
 
 @verb(
     "recommend",
-    short="Recommend the number of I/O threads.",
     example="""forecache recommend examples/quickstart.yaml
     forecache recommend examples/quickstart.yaml --report answer.html
     forecache recommend examples/recommend-hosts.yaml
@@ -156,16 +154,17 @@ def recommend(
 ) -> None:
     """Recommend the number of I/O threads for a scenario.
 
-    The answer has the setting, the knee, the drawback of every other setting, the bottleneck and
-    the next one, a configuration fragment, and a benchmark command that checks the prediction.
-    Its thread plan says which CPUs threads, interrupts, saving children and everything else on the
-    host get, and what each piece gains over leaving it to the kernel.
-    If no setting meets the scenario's `slo`, or the data do not fit into the host's memory, the
-    answer describes the setting that comes closest, and the exit code is 3. If something else does
-    not hold of the setting to run, the exit code is 7.
+    The answer has the setting, the knee, the regret of every other setting, the bottleneck and the
+    next one, a configuration fragment, and a benchmark command that checks the prediction. Its
+    thread plan assigns CPUs to threads, interrupts, snapshot children and everything else on the
+    host, and gives the gain of each piece over leaving it to the kernel. If no setting meets the
+    scenario's `slo`, or the data do not fit into the host's memory, the answer describes the
+    setting that comes closest, and the exit code is 3. If the recommended setting does not meet
+    another requirement, the exit code is 7.
 
-    Where `host`, `engine` or `engine_version` is a list, `{sweep: [...]}`, the answer is the
-    cheapest node of them that meets the `slo`, as `forecache plan` tells it, and why not another.
+    Where `host`, `engine` or `engine_version` is a list, `{sweep: [...]}`, the answer is that of
+    `forecache plan`: the cheapest of these nodes that meets the `slo`, and the reasons against the
+    others.
     """
     if emit is not None:
         check_folder_target(emit, option="--emit", must_be_new=True)
@@ -190,21 +189,20 @@ def _print_recommendation(result: Any, *, as_json: bool) -> None:
         click.echo(to_json(result))
         return
     from forecache.console import console
-    from forecache.models.plan.results import PlanAnswer
+    from forecache.models.advice.node_answers import Recommended
 
-    if isinstance(result, PlanAnswer):
+    if isinstance(result, Recommended):
+        from forecache.reports.terminal.answers import print_answer
+
+        print_answer(result, console())
+    else:
         from forecache.reports.terminal.plan import print_plan
 
         print_plan(result, console())
-        return
-    from forecache.reports.terminal.answers import print_answer
-
-    print_answer(result, console())
 
 
 @verb(
     "explain",
-    short="Show where the time of a request goes.",
     example="""forecache explain examples/quickstart.yaml
     forecache explain examples/quickstart.yaml --timeline timeline.json
     forecache explain examples/quickstart.yaml --sensitivity --figure sensitivity.svg""",
@@ -220,14 +218,14 @@ def _print_recommendation(result: Any, *, as_json: bool) -> None:
 @click.option(
     "--sensitivity",
     is_flag=True,
-    help="Also simulate which inputs move the answer: the share of its variance behind each "
-    "uncertain number and, apart, each field you can choose. Takes a minute or two.",
+    help="Also simulate which inputs drive the answer: the share of its variance due to each "
+    "uncertain parameter and, separately, to each field you can choose. Takes a minute or two.",
 )
 @click.option(
     "--figure",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="With --sensitivity: also draw that into an SVG file.",
+    help="With --sensitivity: also write its figure as an SVG file.",
 )
 @report_option
 @seed_option
@@ -245,19 +243,19 @@ def explain(
 ) -> None:
     """Show where the time of one request goes, step by step and thread by thread.
 
-    First comes the CPU time of its steps. Then comes its latency, station by station, with waiting
-    apart from service; the bottleneck; and the use of network and memory bandwidth. Last comes the
-    measurement that would narrow the recommendation most, and by how much.
+    The answer has the CPU time of each step, the latency by station with waiting and service
+    separate, the bottleneck, the utilisation of network and memory bandwidth, and the measurement
+    that would narrow the recommendation most, with its effect.
 
     Of a sweep of io_threads, this describes the recommended setting, or the one that comes closest
     to an `slo` that none meets; of any other sweep, the first point. Every other point gets one
-    line. --json adds every number behind the answer with its range and origin. If something that
-    was asked for does not hold of the recommended setting or, where none is, at any point, the exit
-    code is 7.
+    line. --json adds every parameter behind the answer with its range and source. If the
+    recommended setting or, without one, any point does not meet its requirements, the exit code is
+    7.
 
-    --sensitivity adds which inputs move the throughput (p99 under a given rate), and what to
-    measure next then follows from these simulations. Fields that SCENARIO sweeps are varied over
-    their values, others from a quarter to four times theirs.
+    --sensitivity adds which inputs drive the throughput (p99 under a given rate), and bases the
+    next measurement on these simulations. Fields that SCENARIO sweeps are varied over their values,
+    others from a quarter to four times their value.
     """
     if timeline is not None:
         check_file_target(timeline, option="--timeline")
@@ -295,7 +293,7 @@ def _print_explained(answer: Any) -> None:
     print_subtitle(answer, answer.points, out)
     print_explanation(answer, out)
     if answer.sensitivity is not None:
-        from forecache.reports.terminal.sensitivity import print_sensitivity
+        from forecache.reports.terminal.explained import print_sensitivity
 
         print_sensitivity(answer.sensitivity, out)
         if answer.sensitivity.measure_next.quantity != answer.measure_next.quantity:

@@ -12,7 +12,6 @@ from .options import json_option, no_progress_option, say_written, verb
 
 @verb(
     "report",
-    short="Write a study as a paper, figures and data.",
     example="""forecache report study --pdf study.pdf
     forecache report study --figures figures --data data""",
 )
@@ -56,8 +55,8 @@ def report(
     """Write what `forecache study` found as a paper, as figures and as data.
 
     STUDY is the folder that `forecache study` wrote, or study.json in it. Nothing is measured or
-    simulated. Page and paper say the same. PDF needs `pip install 'forecache[paper]'`, Parquet
-    `pip install 'forecache[parquet]'`.
+    simulated. Page and paper have the same content. PDF needs `pip install 'forecache[paper]'`,
+    Parquet `pip install 'forecache[parquet]'`.
     """
     if not (as_json or pdf or html or figures or data):
         raise click.UsageError(

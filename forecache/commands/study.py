@@ -21,7 +21,6 @@ from .options import (
 
 @verb(
     "study",
-    short="Measure, predict and report, all in one.",
     example="forecache study examples/quickstart.yaml",
 )
 @scenario_argument
@@ -39,7 +38,7 @@ from .options import (
 @click.option(
     "--sensitivity",
     is_flag=True,
-    help="Also simulate which inputs move each recommendation, as `explain --sensitivity` does: "
+    help="Also simulate which inputs drive each recommendation, as `explain --sensitivity` does: "
     "one to two minutes more for each of the two hosts.",
 )
 @json_option
@@ -56,10 +55,10 @@ def study(
 ) -> None:
     """Profile this host, observe an engine, calibrate, predict and report.
 
-    Writes one self-contained HTML file with the scaling curve and the recommendation, for this
-    host and for the one that SCENARIO names, and keeps the report's inputs beside it. This takes
-    less than three minutes, also beside other programs, where it measures less; the first line says
-    how long. Leave the machine idle meanwhile.
+    Writes one self-contained HTML file with the scaling curve and the recommendation, for this host
+    and for the one that SCENARIO names, and keeps the report's inputs beside it. This takes less
+    than three minutes; the first line says how long. With other programs running it measures less
+    in that time, so leave the machine idle.
 
     `cores`, `irq_cores` and the load generator's `cores` apply only to the host of SCENARIO.
     """

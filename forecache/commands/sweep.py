@@ -23,7 +23,6 @@ from .options import (
 
 @verb(
     "sweep",
-    short="Answer 100,000 points into Parquet files.",
     example="""forecache sweep examples/sweep.yaml --out swept
     forecache sweep examples/sweep.yaml --out swept-nominal --nominal""",
 )
@@ -33,13 +32,13 @@ from .options import (
     metavar="DIR",
     type=click.Path(path_type=Path),
     required=True,
-    help="Folder for the files, part-00000.parquet and so on. If it holds some of the same sweep, "
-    "what is missing is answered.",
+    help="Folder for the files, part-00000.parquet and so on. If it holds part of the same sweep, "
+    "the rest is added.",
 )
 @click.option(
     "--nominal",
     is_flag=True,
-    help="Of a node: simulate each point once, at the nominal numbers. It is much faster, and the "
+    help="Of a node: simulate each point once, with nominal parameters. It is much faster, and the "
     "answers have no intervals.",
 )
 @click.option(
@@ -73,18 +72,19 @@ def sweep(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Answer every point of a sweep and write the answers to Parquet files as they come.
+    """Answer every point of a sweep and write the answers to Parquet files.
 
     SCENARIO is of any kind: a node is answered as by `simulate`, `kind: memory`, `cost` and `plan`
-    as by the verbs of these names, other kinds by their facts. Up to ten million points take no
-    more memory than a few. There is a row for each point, with its number, the swept fields and
-    the answer, units in the names of columns; of what runs over time a row for each fact.
+    as by the commands of these names, other kinds by their facts. Memory does not grow with the
+    number of points, of which there may be ten million. Each point has a row with its number, the
+    swept fields and the answer, with units in the column names; a scenario that runs over time has
+    a row for each fact.
 
-    If something that was asked for does not hold at a point of a node, the exit code is 7; the
-    columns `verdict` and `unmet` say where and what.
+    If a point of a node does not meet its requirements, the exit code is 7; the columns `verdict`
+    and `unmet` say where and why.
 
-    Interrupted or killed at any time, the same command goes on and ends with the same files. A
-    folder of another scenario, seed or version of forecache is refused.
+    If it is interrupted or killed, the same command resumes and ends with the same files. A folder
+    of another scenario, seed or version of forecache is refused.
     """
     if scheduler is not None and jobs is not None:
         raise click.UsageError("--jobs is for this machine's cores, not for --scheduler.")

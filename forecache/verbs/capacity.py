@@ -79,7 +79,7 @@ def plan(
 ) -> "PlanAnswer | TodayAnswer":
     """Find which machines, how many shards and which engine meet a demand, the cheapest first.
 
-    What runs today stays unless it misses the objectives or a plan costs less by a tenth.
+    The current deployment stays unless it misses the objectives or a plan is 10% cheaper.
 
     Parameters
     ----------

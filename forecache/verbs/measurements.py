@@ -14,13 +14,9 @@ if TYPE_CHECKING:
     from forecache.calibration.check.answers import CheckAnswer
     from forecache.calibration.fit.report import CalibrationReport
     from forecache.calibration.observe.tool_profile import ToolReport
-    from forecache.calibration.validate.articles import JudgedClaims
     from forecache.calibration.validate.comparison import Validation
     from forecache.hwprofiles.schema import HostProfile
     from forecache.models.engines.profile import EngineProfile
-
-ARTICLES = ("articles", "seeds")
-"""Names under which `validate` knows the claims of articles."""
 
 
 @with_progress_bar
@@ -231,7 +227,7 @@ def validate(
     host: str | Path | None = None,
     engine: str | Path | None = None,
     progress: Progress | None = None,
-) -> "Validation | JudgedClaims":
+) -> "Validation":
     """Predict every point of a dataset of measurements and compare.
 
     Only points with `role: calibration` may be fitted; the others are predicted and compared.
@@ -239,8 +235,7 @@ def validate(
     Parameters
     ----------
     dataset
-        Name of a dataset of the catalogue, path of a file, or `articles` (`seeds` is the same) for
-        the claims of the articles the project began with, as `make evidence` judged them.
+        Name of a dataset of the catalogue, or path of a file, of loads on a node.
     host, engine
         Catalogue name or path of a profile that replaces the dataset's own; None keeps that.
     progress
@@ -248,29 +243,17 @@ def validate(
 
     Returns
     -------
-    Validation or JudgedClaims
-        `points` (given, role, observed, predicted, relative error) and `summary` per metric; of
-        `articles` `rows`, `summary` and `articles`.
+    Validation
+        `points` (given, role, observed, predicted, relative error) and `summary` per metric.
 
     Raises
     ------
     InputError
         When the dataset or a profile can't be read.
     """
-    if str(dataset) in ARTICLES:
-        return _articles(host, engine)
     from forecache.calibration.validate.validate import validate as run
 
     return run(dataset, host=host, engine=engine, progress=progress)
-
-
-def _articles(host: str | Path | None, engine: str | Path | None) -> "JudgedClaims":
-    from forecache.calibration.validate.articles import judged_claims
-    from forecache.sim.errors import InputError
-
-    if host is not None or engine is not None:
-        raise InputError("found --host or --engine with articles, whose claims name their own.")
-    return judged_claims()
 
 
 @with_progress_bar

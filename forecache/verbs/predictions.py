@@ -1,4 +1,4 @@
-"""What will be: answers about a node, and about what runs over time."""
+"""Predictions of a node, and of what runs over time."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -113,7 +113,7 @@ def sweep(
     executor: "Executor | None" = None,
     progress: Progress | None = None,
 ) -> "SweptPoints":
-    """Answer every point of a large sweep and write the answers to Parquet files as they come.
+    """Answer every point of a large sweep and write the answers to Parquet files.
 
     Parameters
     ----------
@@ -188,8 +188,8 @@ def recommend(
 ) -> "Recommended | PlanAnswer":
     """Recommend the number of I/O threads for a scenario, with the regret of every other choice.
 
-    Where `host`, `engine` or `engine_version` is a list, `{sweep: [...]}`, it is hosts, engines and
-    versions that are compared as well, by what one node costs that meets the slo.
+    If `host`, `engine` or `engine_version` is a list, `{sweep: [...]}`, hosts, engines and versions
+    are compared as well, by the cost of a node that meets the slo.
 
     Parameters
     ----------
@@ -217,15 +217,18 @@ def recommend(
         When no setting meets the scenario's `slo`; its attribute `result` is the whole answer.
     """
     from forecache.models.advice.answers import recommend as run
-    from forecache.models.plan.one_node import recommended
+    from forecache.models.advice.cases import machine_lists
+    from forecache.models.scenario.source import content_of
     from forecache.sim.errors import InfeasibleError
 
     if emit is not None:
         _check_emit(scenario, Path(emit))
     written = AskedReport(report, "recommend", scenario, options={"--seed": seed})
     try:
-        compared = recommended(scenario, seed=seed, progress=progress)
-        if compared is not None:
+        if machine_lists(content_of(scenario)):
+            from forecache.models.plan.one_node import recommended
+
+            compared = recommended(scenario, seed=seed, progress=progress)
             written.write(compared)
             return compared
         result = run(scenario, seed=seed, progress=progress)
@@ -243,7 +246,7 @@ def recommend(
 
 
 def _check_emit(scenario: Scenario, emit: Path) -> None:
-    """Refuse files of a thread plan for what has none, before anything is simulated."""
+    """Refuse the files of a thread plan where there is none, before anything is simulated."""
     from forecache.models.advice.answers import load_cases, name_of
     from forecache.models.advice.thread_plan.lines import can_be_placed
     from forecache.models.plan.one_node import check_one_node

@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..speed import PEER_CONNECTIONS, READ_BYTES
-from ..wake_ups import pause_us
+from ..speed import PEER_CONNECTIONS, READ_BYTES, pause_us
 from . import cores, encryption, memory, sockets
 from .machine import CacheFacts, Machine
 from .summary import rounded

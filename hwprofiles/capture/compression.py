@@ -80,13 +80,7 @@ class CompressedValues:
 
 
 def codec(algorithm: Algorithm, level: int) -> Codec:
-    """A compressor.
-
-    Raises
-    ------
-    InputError
-        Its package isn't installed.
-    """
+    """A compressor."""
     if algorithm == "gzip":
         zlib = importlib.import_module("zlib")
         return Codec(
@@ -198,13 +192,7 @@ def _round_ns(call: Callable[[bytes], bytes], values: Sequence[bytes], times: in
 
 
 def read_sample(path: str | Path, *, most_bytes: int = 64 * 2**20) -> bytes:
-    """The bytes of a sample, of a longer one the first.
-
-    Raises
-    ------
-    InputError
-        It can't be read, or is empty.
-    """
+    """The bytes of a sample, of a longer one the first."""
     try:
         with Path(path).open("rb") as stream:
             found = stream.read(most_bytes)

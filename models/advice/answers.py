@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import named
-from forecache.hwprofiles.quantity import Quantity
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.processes import workers
 from forecache.sim.statistics import Estimate
@@ -391,9 +390,12 @@ def explain(
         measure_next=measure_next,
         sensitivity=moved_by,
         numbers=[
-            *(_origin(f"engine.{name}", leaf) for name, leaf in system.engine.work.items()),
-            *(_origin(f"load_generator.{n}", leaf) for n, leaf in system.generator.work.items()),
-            *(_origin(f"host.{name}", leaf) for name, leaf in system.host.quantities()),
+            *(NumberOrigin.of(f"engine.{name}", leaf) for name, leaf in system.engine.work.items()),
+            *(
+                NumberOrigin.of(f"load_generator.{n}", leaf)
+                for n, leaf in system.generator.work.items()
+            ),
+            *(NumberOrigin.of(f"host.{name}", leaf) for name, leaf in system.host.quantities()),
         ],
         provenance=provenance(seed=seed),
     )
@@ -412,16 +414,3 @@ def _sensitivity(
 
     with named(name), workers() as where:
         return sensitivity(prediction, asked, seed=seed, executor=where, progress=say)
-
-
-def _origin(name: str, leaf: Quantity) -> NumberOrigin:
-    return NumberOrigin(
-        name=name,
-        value=leaf.value,
-        unit=leaf.unit,
-        low=leaf.low,
-        high=leaf.high,
-        kind=leaf.kind,
-        source=leaf.source,
-        method=leaf.method,
-    )

@@ -21,11 +21,25 @@ from ..scenario.source import content_of
 from ..scenario.sweeps import Case, expand
 from ..step_times.persistence import check_persistence
 from ..step_times.sharing import check_cores, sharing
+from ..step_times.tls import check_abilities
 
 MEMCACHED_TOOL = "memtier-benchmark"
 """The load generator of Memcached: the others speak the protocol of Redis only."""
 
 ScenarioSource = str | Path | Mapping[str, Any]
+
+MACHINE_FIELDS = ("host", "engine", "engine_version")
+"""Fields whose lists ask `recommend` for a plan of one node (`plan/one_node.py`)."""
+
+
+def machine_lists(data: Mapping[str, Any]) -> list[str]:
+    """Fields of a node's scenario that are lists of hosts, engines or versions."""
+    return [name for name in MACHINE_FIELDS if is_list(data.get(name))]
+
+
+def is_list(value: Any) -> bool:
+    """Whether a field is a list of values to sweep."""
+    return isinstance(value, Mapping) and set(value) == {"sweep"}
 
 
 class Systems:
@@ -38,13 +52,7 @@ class Systems:
         self._known: dict[tuple[str, tuple[str, str | None], str], System] = {}
 
     def of(self, case: Case[Scenario]) -> tuple[Case[Scenario], System]:
-        """The case, with a load generator if it names none, and its system.
-
-        Raises
-        ------
-        InputError
-            The host, the engine or the tool is not known, or they don't go with the case.
-        """
+        """The case, with a load generator if it names none, and its system."""
         scenario = case.scenario
         name = scenario.host
         if name is None:
@@ -62,6 +70,7 @@ class Systems:
         check_cores(scenario, host.speed().cores)
         check_commands(scenario, engine.commands, engine=engine.id)
         check_persistence(scenario, engine)
+        check_abilities(scenario, engine)
         check_bytes_on_the_way(scenario)
         names = name, key, tool
         if names not in self._known:
@@ -76,11 +85,6 @@ def load_cases(source: ScenarioSource) -> list[tuple[Case[Scenario], System]]:
     ----------
     source
         Path of a scenario file, or its content.
-
-    Raises
-    ------
-    InputError
-        The file, a field, the host, the engine or the tool is not known or not valid.
     """
     file = name_of(source)
     data = content_of(source)
@@ -101,13 +105,7 @@ def name_of(source: ScenarioSource) -> str:
 
 
 def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
-    """The case with a load generator that speaks the engine's protocol, if it names none.
-
-    Raises
-    ------
-    InputError
-        It names one that doesn't.
-    """
+    """The case with a load generator that speaks the engine's protocol, if it names none."""
     load = case.scenario.load_generator
     if engine.engine != "memcached" or load.tool.replace("_", "-") == MEMCACHED_TOOL:
         return case

@@ -73,11 +73,6 @@ def compare(
     """Predict two scenarios with common random numbers, and the ratio of what is predicted.
 
     A scenario that sweeps io_threads stands for the setting that `recommend` chooses.
-
-    Raises
-    ------
-    InputError
-        A scenario is not valid, or sweeps something else than io_threads.
     """
     sources = first, second
     names = _names(sources)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from forecache.hwprofiles.quantity import Quantity
 from forecache.sim.errors import InputError
 from forecache.sim.plain import Result, where_set
 
@@ -145,8 +146,15 @@ class NumberOrigin(Result):
     low: float | None
     high: float | None
     kind: str
-    source: str | None
-    method: str | None
+    source: str | None = None
+    method: str | None = None
+
+    @classmethod
+    def of(cls, name: str, leaf: Quantity) -> NumberOrigin:
+        """A leaf of a profile."""
+        return cls(
+            name, leaf.value, leaf.unit, leaf.low, leaf.high, leaf.kind, leaf.source, leaf.method
+        )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from forecache.sim.plain import Result, where_set
 from forecache.sim.statistics import Estimate
 
 from ..footprint.node import node_room
+from ..prices.table import HourlyPrice
 from ..results.points import NextBottleneck
 from .benchmark import benchmark_command, benchmark_note, no_benchmark_command
 from .choice import Candidate, Choice
@@ -15,7 +16,7 @@ from .configuration import configuration, configuration_file
 from .next_measurement import MeasureNext
 from .objective import asked_of
 from .regret import Regret, reached_by, regret_of
-from .server_price import ServerPrice, server_price
+from .server_price import server_price
 from .thread_plan.plan import ThreadPlan
 
 
@@ -138,7 +139,7 @@ def _slo(choice: Choice) -> SloVerdict | None:
     )
 
 
-def _cost_usd(candidate: Candidate, price: ServerPrice | None) -> float | None:
+def _cost_usd(candidate: Candidate, price: HourlyPrice | None) -> float | None:
     """Of a million requests."""
     if price is None or candidate.throughput_rps <= 0:
         return None

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..prices.table import CacheEngine, managed_node
+from ..prices.table import CacheEngine, HourlyPrice, managed_node
 
 if TYPE_CHECKING:
     from ..prediction.system import System
 
 
-@dataclass(frozen=True)
-class ServerPrice:
-    """A price, and whose it is."""
-
-    usd_per_hour: float
-    note: str
-
-
-def server_price(system: System) -> ServerPrice | None:
+def server_price(system: System) -> HourlyPrice | None:
     """The price of the server: of its instance, or of the managed node that runs on it.
 
     None for a host that is no instance and names no price, and for a type of node that the price
@@ -32,11 +23,11 @@ def server_price(system: System) -> ServerPrice | None:
         table, node_type = managed
         served: CacheEngine = "valkey" if engine.endswith("valkey") else "redis"
         usd_per_hour = table.node_usd_per_hour(node_type, served)
-        return ServerPrice(usd_per_hour, f"{node_type} on demand, {table.region}, {table.date}")
+        return HourlyPrice(usd_per_hour, f"{node_type} on demand, {table.region}, {table.date}")
     if engine.startswith("elasticache-"):
         return None
     usd_per_hour = host.speed().price_usd_per_hour
     if not math.isfinite(usd_per_hour):
         return None
     method = host.price_usd_per_hour.method if host.price_usd_per_hour else None
-    return ServerPrice(usd_per_hour, (method or "the host's price").replace("read ", ""))
+    return HourlyPrice(usd_per_hour, (method or "the host's price").replace("read ", ""))

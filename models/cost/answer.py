@@ -116,11 +116,6 @@ def cost(scenario: str | Path | Mapping[str, Any]) -> CostAnswer:
     ----------
     scenario
         Path of a scenario of `kind: cost`, or its content.
-
-    Raises
-    ------
-    InputError
-        The file, a field or a price is not valid.
     """
     file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
     data = content_of(scenario)

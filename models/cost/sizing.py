@@ -120,13 +120,7 @@ def hourly_parts(shares: Sequence[float]) -> list[float]:
 
 
 def sizing(scenario: CostScenario, prices: PriceTable) -> Sizing:
-    """What a scenario's nodes have to hold and serve, and what one shard of theirs does.
-
-    Raises
-    ------
-    InputError
-        The table has no such type, though its price is asked for; or 500 shards are too few.
-    """
+    """What a scenario's nodes have to hold and serve, and what one shard of theirs does."""
     nodes = scenario.nodes
     assert nodes is not None  # asked only then
     if nodes.type not in prices.nodes.types and nodes.usd_per_month is not None:

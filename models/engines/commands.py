@@ -13,7 +13,14 @@ import numpy as np
 
 from forecache.sim.errors import InputError
 
-from ..layouts.collections import PACKED_ENTRIES, PACKED_ITEM_BYTES
+from ..layouts.collections import (
+    INTSET_ENTRIES,
+    NODE_MOST_BYTES,
+    PACKED_ENTRIES,
+    PACKED_ITEM_BYTES,
+    stream_node_entries,
+)
+from ..layouts.strings import listpack_entry_bytes
 from ..scenario.command_table import (
     COMMANDS,
     DESCRIBED_BY,
@@ -22,9 +29,10 @@ from ..scenario.command_table import (
     Encoding,
     Term,
     Word,
+    commands_on,
 )
 from ..scenario.schema import Scenario
-from ..scenario.workload import Asked, AskedOther, Workload, WorkloadHashes, WorkloadSortedSets
+from ..scenario.workload import Asked, AskedOther, Collection, Workload, WorkloadSets
 
 MOST_CYCLE_REQUESTS = 20_000_000
 """Requests of a rate profile or a trace."""
@@ -34,8 +42,16 @@ _TRACED_SLOTS = 256
 ARGUMENTS_PARSED = 2
 """Of GET: what `parse_instructions` covers."""
 
-_ASSUMED_BYTES = {"score": 6, "index": 6}
-"""Of scores, integers of about six digits, and of ranks in a ZRANGE, as they are sent."""
+_ASSUMED_BYTES = {
+    **dict.fromkeys(("score", "index", "last", "offset", "number", "radius"), 6),
+    "count": 2,
+    "coordinate": 9,
+    "unit": 2,
+    "id": 15,
+    "name": 16,
+}
+"""Of what isn't data as it is sent: whole numbers of about six digits, the id of an entry of a
+stream (milliseconds since 1970), names of channels and of elements of a HyperLogLog."""
 
 LONG_BYTES = 20 * 1024
 """From here on the rest of a value, request or reply is copied as fast as a core streams memory
@@ -47,7 +63,7 @@ WHOLE_ARGUMENT_BYTES = 32 * 1024
 """A value from this size on is stored in the buffer that it was read into (PROTO_MBULK_BIG_ARG in
 server.h; Memcached too reads into the item, all that its buffer of 16 KiB does not hold)."""
 
-_STATUSES = {"ok": len(b"+OK\r\n"), "integer": len(b":0\r\n")}
+_INTEGER_BYTES = len(b":0\r\n")
 
 MOST_BYTES_ON_THE_WAY = 2**36
 """Bytes of values that all clients may ask for at a time."""
@@ -62,11 +78,13 @@ class CommandKind:
     value_bytes
         Of each value; of a hash, of each field's.
     items
-        Keys of MGET and MSET, members of ZADD and ZRANGE, fields of HSET and HGETALL.
+        Keys, members, fields, elements or entries that it names or returns.
     size
-        Members of the sorted set or fields of the hash.
+        Members, fields, elements or entries that its collection has.
     item_bytes
-        Of a member or a field's name.
+        Of a member, an element or a field's name.
+    integers
+        Whether the members of a set are whole numbers.
     other
         What it takes, of a command that is not in the table.
     """
@@ -78,6 +96,7 @@ class CommandKind:
     size: int = 0
     item_bytes: int = 0
     other: AskedOther | None = None
+    integers: bool = False
 
     @property
     def row(self) -> CommandRow:
@@ -94,7 +113,9 @@ class CommandKind:
         """Keys of the command, which a prefetching engine looks up together."""
         if self.other is not None:
             return self.other.keys
-        return self.items if "key" in self.row.each else 1
+        if "key" in self.row.each:
+            return self.items
+        return self.row.words.count("key")
 
     @property
     def largest_bytes(self) -> int:
@@ -115,21 +136,35 @@ class CommandKind:
 
     @property
     def listpack(self) -> bool:
-        """Whether its sorted set or hash is small enough for a listpack."""
-        if self.data_type == "string":
-            return False
-        longest = self.item_bytes
-        if self.data_type == "hash":
-            longest = max(longest, self.value_bytes)
-        small = self.size <= PACKED_ENTRIES[self.data_type]
-        return small and longest <= PACKED_ITEM_BYTES
+        """Whether its set, sorted set or hash is small enough for a listpack."""
+        return self.encoding == "listpack"
 
     @property
     def encoding(self) -> Encoding:
         """How its key holds what it works on."""
         if self.data_type == "string":
             return "string"
-        return "listpack" if self.listpack else "table"
+        if self.data_type == "list":
+            return "quicklist"
+        if self.data_type == "stream":
+            return "stream"
+        if self.integers and self.size <= INTSET_ENTRIES:
+            return "intset"
+        longest = self.item_bytes
+        if self.data_type == "hash":
+            longest = max(longest, self.value_bytes)
+        small = self.size <= PACKED_ENTRIES[self.data_type]
+        return "listpack" if small and longest <= PACKED_ITEM_BYTES else "table"
+
+    @property
+    def packed_entries(self) -> int:
+        """Entries of one packed block: all, or those of a node of a list or stream."""
+        if self.data_type == "list":
+            node = NODE_MOST_BYTES // listpack_entry_bytes(self.item_bytes)
+            return min(self.size, max(1, node))
+        if self.data_type == "stream":
+            return min(self.size, stream_node_entries(self.value_bytes))
+        return self.size
 
     @property
     def arguments(self) -> int:
@@ -142,13 +177,25 @@ class CommandKind:
         return self._data_bytes(self.row.words) + self.items * self._data_bytes(self.row.each)
 
     def _word_bytes(self, word: Word) -> int:
-        """Bytes of any word but a key."""
-        if word in _ASSUMED_BYTES:
-            return _ASSUMED_BYTES[word]
-        return self.value_bytes if word == "value" else self.item_bytes
+        """Bytes of any word but a key, without what the protocol adds."""
+        if word == "entry":
+            return self.value_bytes + self.item_bytes
+        if word in _OF_ITEMS:
+            return self.item_bytes
+        return self.value_bytes if word == "value" else _ASSUMED_BYTES.get(word, len(word))
 
     def _data_bytes(self, words: Sequence[Word]) -> int:
-        return sum(self._word_bytes(w) for w in words if w != "key" and w not in _ASSUMED_BYTES)
+        return sum(self._word_bytes(w) for w in words if w in _DATA)
+
+    def _element_bytes(self, word: Word) -> int:
+        """Bytes of an element of a reply as the protocol writes it."""
+        if word == "integer":
+            return _INTEGER_BYTES
+        if word != "entry":
+            return bulk_bytes(self._word_bytes(word))
+        # An array of an id and of an array of a field and its value.
+        parts = (_ASSUMED_BYTES["id"], self.item_bytes, self.value_bytes)
+        return 2 * _header_bytes(2) + sum(bulk_bytes(part) for part in parts)
 
     @property
     def worked_share(self) -> float:
@@ -191,14 +238,23 @@ class CommandKind:
         if self.other is not None:
             return self.other.reply_bytes
         reply = self.row.reply
-        if reply in _STATUSES:
-            return _STATUSES[reply]
-        elements = self.items * sum(bulk_bytes(self._word_bytes(w)) for w in self.row.returned)
+        if reply == "integer":
+            return _INTEGER_BYTES
+        if not self.row.returned:
+            return len(f"+{reply}\r\n")
+        elements = self.items * sum(self._element_bytes(word) for word in self.row.returned)
         return elements + (_header_bytes(self.reply_values) if isinstance(reply, tuple) else 0)
 
 
+_VALUE_BYTES = {"numbers": 8, "hyperloglog": 16 + 2**14 * 6 // 8}
+"""Of values that are counters, and of a dense HyperLogLog: its header and 16,384 registers of six
+bits (hyperloglog.c)."""
+
+_OF_ITEMS = ("member", "field", "element", "absent")
+_DATA = (*_OF_ITEMS, "value", "entry")
+
 _OTHERS = {
-    writes: CommandRow(type="string", words=("key",), reply="ok", writes=writes)
+    writes: CommandRow(type="string", words=("key",), reply="OK", writes=writes)
     for writes in (False, True)
 }
 """Rows of what is not in the table, whose execution time and bytes are given."""
@@ -223,7 +279,7 @@ def command_kinds(scenario: Scenario) -> list[CommandKind]:
     """The commands of a workload with their shares, which add up to one."""
     workload = scenario.workload
     commands, sizes = tuple(workload.commands.items()), tuple(workload.sizes)
-    return list(_command_kinds(commands, sizes, workload.sorted_sets, workload.hashes))
+    return list(_command_kinds(commands, sizes, tuple(workload.collections.items())))
 
 
 # Most points of a sweep have the same, and each asks for it at many places.
@@ -231,41 +287,30 @@ def command_kinds(scenario: Scenario) -> list[CommandKind]:
 def _command_kinds(
     commands: tuple[tuple[str, Asked], ...],
     sizes: tuple[tuple[int, float], ...],
-    sets: WorkloadSortedSets | None,
-    hashes: WorkloadHashes | None,
+    collections: tuple[tuple[DataType, Collection], ...],
 ) -> tuple[CommandKind, ...]:
-    kinds = []
+    kinds, of_type = [], dict(collections)
     for command, asked in commands:
         other = asked if isinstance(asked, AskedOther) else None
-        is_string = other is not None or COMMANDS[command].type == "string"
-        for size, weight in sizes if is_string else ((0, 1.0),):
-            kind = CommandKind(command, size, asked.share * weight, asked.items, other=other)
-            kinds.append(_of_its_type(kind, sets, hashes))
+        found = None if other is not None else of_type.get(COMMANDS[command].type)
+        if found is None:
+            fixed = None if other is not None else _VALUE_BYTES.get(COMMANDS[command].holds)
+            for size, weight in sizes if fixed is None else ((fixed, 1.0),):
+                share = asked.share * weight
+                kinds.append(CommandKind(command, size, share, asked.items, other=other))
+            continue
+        kinds.append(
+            CommandKind(
+                command,
+                found.field_value_bytes,
+                asked.share,
+                found.size if COMMANDS[command].items == "all" else min(asked.items, found.size),
+                found.size,
+                found.item_bytes,
+                integers=isinstance(found, WorkloadSets) and found.integers,
+            )
+        )
     return tuple(kinds)
-
-
-def _of_its_type(
-    kind: CommandKind, sets: WorkloadSortedSets | None, hashes: WorkloadHashes | None
-) -> CommandKind:
-    """The kind with the sizes of what its keys hold."""
-    common = {"command": kind.command, "share": kind.share}
-    if kind.data_type == "sorted_set" and sets is not None:
-        return CommandKind(
-            **common,  # type: ignore[arg-type]
-            value_bytes=0,
-            items=min(kind.items, sets.members),
-            size=sets.members,
-            item_bytes=sets.member_bytes,
-        )
-    if kind.data_type == "hash" and hashes is not None:
-        return CommandKind(
-            **common,  # type: ignore[arg-type]
-            value_bytes=hashes.value_bytes,
-            items=hashes.fields if kind.row.items == "all" else min(kind.items, hashes.fields),
-            size=hashes.fields,
-            item_bytes=hashes.field_bytes,
-        )
-    return kind
 
 
 def traced_codes(kinds: Sequence[CommandKind]) -> dict[str, np.ndarray]:
@@ -332,12 +377,11 @@ def check_trace(scenario: Scenario) -> None:
 
 
 def keys_of_type(workload: Workload, data_type: DataType) -> int:
-    """How many keys hold strings, sorted sets or hashes."""
-    if data_type == "sorted_set":
-        return workload.sorted_sets.keys if workload.sorted_sets is not None else 0
-    if data_type == "hash":
-        return workload.hashes.keys if workload.hashes is not None else 0
-    return workload.keys
+    """How many keys hold data of a type."""
+    if data_type == "string":
+        return workload.keys
+    found = workload.collections.get(data_type)
+    return found.keys if found is not None else 0
 
 
 # --- instructions ------------------------------------------------------------------------------
@@ -353,7 +397,8 @@ _GROWTH: dict[Term, tuple[str, Callable[[CommandKind], int]]] = {
     "call": ("instructions", lambda _: 1),
     "item": ("instructions_per_item", lambda kind: kind.items),
     "entry": ("instructions_per_entry", lambda kind: kind.items * kind.size),
-    "seek": ("instructions_per_entry", lambda kind: kind.size),
+    "seek": ("instructions_per_entry", lambda kind: kind.packed_entries),
+    "byte": ("instructions_per_byte", lambda kind: kind.value_bytes),
 }
 """What the name of a term's number ends with, and how often the term comes in a command."""
 
@@ -362,20 +407,27 @@ def _prefix(command: str, encoding: Encoding) -> str:
     return command if encoding == "string" else f"{command}_{encoding}"
 
 
-COMMAND_WORK: tuple[str, ...] = (
-    ARGUMENT,
-    LOG,
-    LOG_WORD,
-    *(
+def work_of(command: str) -> list[str]:
+    """Names of the numbers of one command, in all encodings."""
+    return [
         f"{_prefix(command, encoding)}_{_GROWTH[term][0]}"
-        for command, row in COMMANDS.items()
-        for encoding, terms in row.work.items()
+        for encoding, terms in COMMANDS[command].work.items()
         for term in terms
-    ),
+    ]
+
+
+ALL_COMMANDS = (ARGUMENT, LOG, LOG_WORD)
+"""Names of what all commands have."""
+
+COMMAND_WORK: tuple[str, ...] = (
+    *ALL_COMMANDS,
+    *(name for command in COMMANDS for name in work_of(command)),
 )
 """Names of the work of commands beyond GET and SET, in user code: `..._instructions` of executing
 one, `..._per_item` more for each key, member or field it names, `..._per_entry` more for each
-member or field of a listpack that it searches (once per item; ZRANGE seeks once)."""
+entry of a listpack that it searches (once per item; ZRANGE seeks once), `..._per_byte` more for
+each byte of a value that it looks through. An engine has those of the commands that were counted on
+it."""
 
 
 def log_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
@@ -415,6 +467,17 @@ def instructions_per_key(kind: CommandKind, work: Mapping[str, float]) -> float:
     return work.get(f"{prefix_of(kind)}_instructions_per_item", 0.0)
 
 
+def counted_on(work: Mapping[str, object]) -> list[str]:
+    """The commands of the table whose work is known, GET and SET among them.
+
+    Parameters
+    ----------
+    work
+        By the names of `COMMAND_WORK`, or some of them.
+    """
+    return [command for command in COMMANDS if all(name in work for name in work_of(command))]
+
+
 def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: str) -> None:
     """Refuse commands whose work on an engine is unknown.
 
@@ -423,9 +486,21 @@ def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: st
     InputError
         There is one.
     """
+    known = counted_on(work)
     for command in scenario.workload.commands:
-        if command in COMMANDS and COMMANDS[command].work and not work:
-            raise InputError(
-                f"field 'workload.mix': found {command}; valid with {engine} is get and set, since "
-                "no other command's work was counted on it."
+        if command not in COMMANDS or command in known:
+            continue
+        alike = [name for name in commands_on(COMMANDS[command].type) if name in known]
+        if not work:
+            valid = "get and set, since no other command's work was counted on it"
+        elif alike:
+            of_type = COMMANDS[command].type.replace("_", " ")
+            valid = (
+                f"on a {of_type} one of {', '.join(alike)}, since {command} was not counted on it"
             )
+        else:
+            valid = f"one of {', '.join(known)}, since {command} was not counted on it"
+        raise InputError(
+            f"field 'workload.mix': found {command}; valid with {engine} is {valid}; `mix.other` "
+            "takes any command by its execution time."
+        )

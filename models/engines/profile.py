@@ -27,10 +27,12 @@ from forecache.sim.errors import InputError
 from ..node.policies import POLICIES
 from ..node.policy import Policy
 from ..scenario.versions import is_newer, minor_version, taken_as_newest
-from .commands import COMMAND_WORK
+from .commands import ALL_COMMANDS, COMMAND_WORK, counted_on, work_of
 from .completion import check_origins, complete, read_shipped
 
 Layout = Literal[
+    "objects",
+    "objects_embedded",
     "dict",
     "dict_embedded_key",
     "dict_embedded_value",
@@ -236,6 +238,12 @@ class EngineProfile(_Record):
     write_limit_bytes: int = Field(default=80 * 1024, ge=1024)
     """What one write carries: NET_MAX_WRITES_PER_EVENT (64 KiB), overshot by up to one 16 KiB block
     of the reply list."""
+    moves_rest: bool = False
+    """Whether what a read has left in the buffer moves to its front after every command (sdsrange
+    in processMultibulkBuffer, up to Redis 4.0)."""
+    replies_by_event: bool = False
+    """Whether a reply waits for an event of its socket (up to Redis 3.0): epoll_ctl asks for it,
+    the next poll finds it, epoll_ctl takes it back. Later versions write before they poll again."""
     reply_reference_bytes: int | None = Field(default=None, ge=1)
     """Values from this size on a lone main thread sends from where they lie, without a copy into a
     reply buffer (min-string-size-avoid-copy-reply); None where it always copies."""
@@ -253,10 +261,10 @@ class EngineProfile(_Record):
     """How many objects the main thread leaves for the client's I/O thread to free when the client
     comes back to it: strings that SETs replace, and arguments, one by one or, with
     `whole_pipeline`, those of a command together. The main thread frees what is beyond."""
-    tls: Literal["main_thread", "io_threads", "io_threads_and_handshakes"] = "main_thread"
+    tls: Literal["none", "main_thread", "io_threads", "io_threads_and_handshakes"] = "main_thread"
     """Who encrypts and decrypts where there are I/O threads, and whether they also do handshakes;
     with `main_thread` TLS connections leave them idle. Threads that own their clients encrypt for
-    them."""
+    them. `none`: a version without TLS."""
     tls_bookkeeping_by_main: bool = False
     """Whether the main thread asks the library about every job (before valkey PR 1271)."""
     shells_freed_by_main: bool = False
@@ -269,7 +277,7 @@ class EngineProfile(_Record):
     reuse: Reuse | None = None
     work: dict[str, Quantity]
     commands: dict[str, Quantity] = Field(default_factory=dict)
-    """Work of commands beyond GET and SET, all of it or none."""
+    """Work of the commands beyond GET and SET that were counted, each with all its numbers."""
     covariance: dict[str, dict[str, float]] | None = None
     """Of the logarithms of what was fitted, on the host of the fit."""
     host_covariance: dict[str, dict[str, float]] | None = None
@@ -305,10 +313,18 @@ class EngineProfile(_Record):
             raise ValueError(f"one entry under work for each of {len(WORK_NAMES)} stages: {what}")
         for name, leaf in {**self.work, **self.commands}.items():
             check_leaf(name, leaf, self.sources)
-        if self.commands and set(self.commands) != set(COMMAND_WORK):
-            name = min(set(self.commands) ^ set(COMMAND_WORK))
-            what = "unknown" if name in self.commands else "missing"
-            raise ValueError(f"one entry under commands for each number: {name} is {what}")
+        known = counted_on(self.commands)
+        for name in self.commands:
+            if name not in COMMAND_WORK:
+                raise ValueError(
+                    f"numbers of the table of commands under commands: {name} is unknown"
+                )
+        # A part of a command would be taken for all of it.
+        names = {*ALL_COMMANDS, *(n for command in known for n in work_of(command))}
+        if self.commands and (odd := set(self.commands) ^ names):
+            name = min(odd)
+            what = "without the others of its command" if name in self.commands else "missing"
+            raise ValueError(f"under commands all numbers of a command or none: {name} is {what}")
         for name in self.covariance or {}:
             if name not in self.work:
                 raise ValueError(f"names of work under covariance: {name} is unknown")
@@ -322,6 +338,16 @@ class EngineProfile(_Record):
             version == known or version.startswith(known + ".")
             for known in (self.version, *self.versions)
         )
+
+    @property
+    def turns_per_round(self) -> int:
+        """Turns of the event loop that read requests and answer them.
+
+        A reply that waits for an event is written in the turn after the one that executes. That
+        turn also reads what has come meanwhile; in the model it waits for the next round, so as
+        many turns serve as many requests.
+        """
+        return 2 if self.replies_by_event else 1
 
     @property
     def taken_as_words(self) -> str | None:

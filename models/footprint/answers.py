@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
 
 from forecache.sim.errors import InputError
 from forecache.sim.plain import Result
@@ -29,7 +31,7 @@ from .errors import resident_ends, used_interval
 from .fitting import Fitting, keys_that_fit, tightest_room
 from .limits import Room
 from .resident import resident
-from .schema import Forking, Hashes, MemoryScenario, Population, SortedSets, Strings
+from .schema import Forking, MemoryScenario, Population, Strings
 from .weigh import KeyBytes, Weight, beside_of, node_of, weigh
 
 MEMORY = "memory"
@@ -134,11 +136,6 @@ def memory(source: ScenarioSource) -> MemoryAnswer:
     source
         A scenario of `kind: memory`, or one of a node, whose keys and values are taken; path of its
         file, or its content.
-
-    Raises
-    ------
-    InputError
-        The file or a field of it is not valid.
     """
     file = "scenario" if isinstance(source, Mapping) else str(source)
     data = content_of(source)
@@ -210,11 +207,6 @@ def of_node(scenario: Scenario, engine: EngineProfile | None = None) -> MemorySc
     ----------
     engine
         The one that it names; looked up if left out.
-
-    Raises
-    ------
-    InputError
-        The engine isn't known.
     """
     engine = engine or load_engine(scenario.engine, scenario.engine_version)
     workload = scenario.workload
@@ -250,13 +242,10 @@ def _writes_per_s(scenario: Scenario) -> float | None:
 
 def _populations(workload: Workload) -> list[Population]:
     found: list[Population] = []
-    collections = workload.sorted_sets is not None or workload.hashes is not None
-    on_strings = any(
-        not (isinstance(asked, AskedOther) and asked.keys == 0)
+    if not workload.collections or any(
+        (isinstance(asked, AskedOther) and asked.keys) or name in commands_on("string")
         for name, asked in workload.commands.items()
-        if name not in commands_on("sorted_set", "hash")
-    )
-    if on_strings or not collections:
+    ):
         found.append(
             Strings(
                 type="string",
@@ -265,13 +254,17 @@ def _populations(workload: Workload) -> list[Population]:
                 value_bytes=workload.value_bytes,
             )
         )
-    if workload.sorted_sets is not None:
-        of_sets = workload.sorted_sets.model_dump()
-        found.append(SortedSets(type="sorted_set", key_bytes=workload.whole_key_bytes, **of_sets))
-    if workload.hashes is not None:
-        of_hashes = workload.hashes.model_dump()
-        found.append(Hashes(type="hash", key_bytes=workload.whole_key_bytes, **of_hashes))
+    for data_type, collection in workload.collections.items():
+        described = collection.model_dump() | {"type": data_type}
+        found.append(
+            _COLLECTION.validate_python(described | {"key_bytes": workload.whole_key_bytes})
+        )
     return found
+
+
+_COLLECTION: TypeAdapter[Population] = TypeAdapter(
+    Annotated[Population, Field(discriminator="type")]
+)
 
 
 def _point(case: Case[MemoryScenario]) -> MemoryPoint:

@@ -1,9 +1,9 @@
 """What a node holds beside its data: itself, cluster state, connections, replication.
 
 The numbers of each version are in `layouts/generations.yaml` (`ServerBytes`): measured in fresh
-servers of Redis 2.8.19, 6.2.11, 7.0.15, 8.0.6 and 8.6.3 and of Valkey 8.0.1, 8.1.1 and 9.1.2, as
-Debian builds them or as a package bundles them. Other versions take those of the one that they are
-like.
+servers of Redis 2.8.19, 3.0.5, 3.2.6, 5.0.6, 6.2.11, 7.0.15, 8.0.6 and 8.6.3 and of Valkey 8.0.1,
+8.1.1 and 9.1.2, as Debian builds them or as a package bundles them. Other versions take those of
+the one that they are like.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ measured)."""
 
 def process_bytes(allocator: Allocator) -> float:
     """Resident memory beyond used memory: code, libraries, what the allocator keeps for itself."""
-    return _PROCESS_WITH_LIBC_BYTES if allocator == "libc" else PROCESS_BYTES
+    return _PROCESS_WITH_LIBC_BYTES if allocator.startswith("libc") else PROCESS_BYTES
 
 
 @dataclass(frozen=True)

@@ -82,11 +82,17 @@ class FootprintErrors(Record):
         ]
         family = allocator_family(allocator)
         for each in own:
-            if each.allocator == family:
+            if each.allocator == family and type_ in each.types:
                 return each.types[type_].half_width
-        layout = own[0].types[type_] if own else self.others[type_]
+        # A type that was measured of none is taken to be off as hashes were.
+        others = self.others.get(type_, self.others["hash"])
+        layout = own[0].types.get(type_, others) if own else others
         # Its layout is known by another allocator, the allocator by other versions.
-        same = [each.types[type_] for each in self.versions if each.allocator == family]
+        same = [
+            each.types[type_]
+            for each in self.versions
+            if each.allocator == family and type_ in each.types
+        ]
         return math.hypot(layout.half_width, *_pooled(same))
 
 
@@ -101,7 +107,7 @@ def _pooled(errors: Iterable[RelativeError]) -> list[float]:
 
 def allocator_family(allocator: Allocator) -> AllocatorFamily:
     """jemalloc in all its versions, or glibc's malloc, whose blocks depend on their neighbours."""
-    return "libc" if allocator == "libc" else "jemalloc"
+    return "libc" if allocator.startswith("libc") else "jemalloc"
 
 
 @lru_cache(maxsize=1)

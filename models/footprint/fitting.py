@@ -66,13 +66,7 @@ class Fitting(Result):
 
 
 class Mixture:
-    """A scenario's data with any number of keys on a node, in the same proportions.
-
-    Raises
-    ------
-    InputError
-        The scenario's engine isn't known, or it has no keys.
-    """
+    """A scenario's data with any number of keys on a node, in the same proportions."""
 
     def __init__(self, scenario: MemoryScenario) -> None:
         self.scenario = scenario
@@ -120,13 +114,7 @@ class Mixture:
 
 
 def limits_of(scenario: MemoryScenario) -> list[MemoryLimit]:
-    """What limits used or resident memory: `maxmemory`, and the machine or managed node.
-
-    Raises
-    ------
-    InputError
-        The host isn't known.
-    """
+    """What limits used or resident memory: `maxmemory`, and the machine or managed node."""
     limits = []
     if (most := scenario.maxmemory_bytes) is not None:
         words = f"maxmemory leaves {gib(most)} GiB to the server"
@@ -174,11 +162,6 @@ def keys_that_fit(scenario: MemoryScenario) -> Fitting | None:
     -------
     Fitting or None
         Of the limit that is met first; None if the scenario has none.
-
-    Raises
-    ------
-    InputError
-        The engine or host isn't known, or not one key fits.
     """
     limits = limits_of(scenario)
     if not limits:

@@ -109,13 +109,7 @@ def machine_limit(name: str, memory_bytes: float, *, field: str = "host") -> Mem
 
 
 def managed_limit(prices: PriceTable, node_type: str, *, field: str = "host") -> MemoryLimit | None:
-    """What a managed node has for data; None where its memory is not known.
-
-    Raises
-    ------
-    InputError
-        The table has no such type.
-    """
+    """What a managed node has for data; None where its memory is not known."""
     maxmemory = prices.node(node_type).maxmemory_bytes
     if maxmemory is None:
         return None

@@ -110,7 +110,20 @@ class Lists(_Population):
     """Bytes of an element."""
 
 
-Population = Strings | Sets | Hashes | SortedSets | Lists
+class Streams(_Population):
+    """Keys with a stream whose entries have one field, the same in all."""
+
+    type: Literal["stream"]
+    """What the keys hold."""
+    entries: int = Field(ge=1, le=10**10)
+    """Entries of each."""
+    field_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a field's name."""
+    value_bytes: int = Field(default=16, ge=0, le=512 * 2**20)
+    """Bytes of a field's value."""
+
+
+Population = Strings | Sets | Hashes | SortedSets | Lists | Streams
 """Keys that are alike."""
 
 
@@ -137,8 +150,8 @@ class MemoryScenario(_Record):
     """Its version, in quotes; the newest known without it. A newer one is taken as that, and
     every answer says so."""
     allocator: Allocator | None = None
-    """`jemalloc` as it comes with the engine, `system_jemalloc` as Debian's servers use, `libc`, or
-    that of Redis 2.8; without it the engine's own."""
+    """`jemalloc` as it comes with the engine, `system_jemalloc` as Debian's servers use, `libc`,
+    for Redis up to 3.2 `libc_with_sizes`, or that of Redis 2.8; without it the engine's own."""
     cluster: bool = False
     """Whether cluster mode is on, which finds keys by slot."""
     shards: int = Field(default=1, ge=1, le=1000)

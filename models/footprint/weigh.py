@@ -15,13 +15,23 @@ from ..layouts.collections import (
     list_content,
     set_content,
     sorted_set_content,
+    stream_content,
 )
 from ..layouts.generations import Generation, generation
 from ..layouts.keys import Blocks, key_blocks, string_blocks
 from ..layouts.strings import spare_room, string_bytes
 from ..layouts.tables import NO_TABLE, SLOTS, TableBytes, slot_tables_bytes, table_bytes
 from .baseline import Baseline, baseline
-from .schema import Hashes, Lists, MemoryScenario, Population, Sets, SortedSets, Strings
+from .schema import (
+    Hashes,
+    Lists,
+    MemoryScenario,
+    Population,
+    Sets,
+    SortedSets,
+    Streams,
+    Strings,
+)
 
 
 @dataclass(frozen=True)
@@ -126,13 +136,13 @@ def _string_weight(node: NodeFootprint, population: Strings, *, ttl: bool) -> Ke
             parts[place] += share * size
         fewer += share * (blocks.value - with_room(room.least).value)
         more += share * (with_room(room.most).value - blocks.value)
-        touched = string_bytes(g, value_bytes)
+        touched = string_bytes(g.keys, value_bytes)
         untouched += share * untouched_bytes(int(blocks.value), touched)
     return KeyBytes(Blocks(*parts), _NO_CONTENT, fewer, more, untouched)
 
 
 def _content(
-    g: Generation, allocator: Allocator, population: Sets | Hashes | SortedSets | Lists
+    g: Generation, allocator: Allocator, population: Sets | Hashes | SortedSets | Lists | Streams
 ) -> Content:
     match population:
         case Sets():
@@ -165,6 +175,13 @@ def _content(
                 allocator,
                 elements=population.elements,
                 element_bytes=population.element_bytes,
+            )
+        case Streams():
+            return stream_content(
+                allocator,
+                entries=population.entries,
+                field_bytes=population.field_bytes,
+                value_bytes=population.value_bytes,
             )
 
 
@@ -254,13 +271,7 @@ class Weight:
 
 
 def node_of(scenario: MemoryScenario) -> NodeFootprint:
-    """Where a scenario's data lies.
-
-    Raises
-    ------
-    InputError
-        The engine, or cluster mode of its version, isn't known.
-    """
+    """Where a scenario's data lies."""
     g = generation(scenario.engine, scenario.engine_version)
     slots = None
     if scenario.cluster:
@@ -275,13 +286,7 @@ def served_slots(scenario: MemoryScenario) -> int:
 
 
 def check_cluster(g: Generation) -> None:
-    """Refuse cluster mode where its index of keys isn't modelled.
-
-    Raises
-    ------
-    InputError
-        It isn't.
-    """
+    """Refuse cluster mode where its index of keys isn't modelled."""
     if g.slots is None:
         raise InputError(
             f"field 'cluster': found true; valid with {g.name} is false: up to Redis 6.2 a radix "
@@ -309,7 +314,7 @@ def _longest_argument(population: Population) -> int:
     match population:
         case Strings():
             return 0 if population.integers else max(size for size, _ in population.sizes)
-        case Hashes():
+        case Hashes() | Streams():
             return max(population.field_bytes, population.value_bytes)
         case Lists():
             return population.element_bytes

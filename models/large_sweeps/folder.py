@@ -31,13 +31,7 @@ _KEY = b"forecache.sweep"
 
 
 def load_pyarrow() -> Any:
-    """The package that writes Parquet.
-
-    Raises
-    ------
-    InputError
-        It is not installed.
-    """
+    """The package that writes Parquet."""
     try:
         import pyarrow.parquet
     except ImportError:

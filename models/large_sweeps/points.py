@@ -20,14 +20,15 @@ from ..over_time.kept_runs import source_digest
 from ..scenario.kinds import KINDS, NODE
 from ..scenario.sweeps import Case, Template
 from .columns import Row, RowColumn, SweepOptions, row
-from .node_rows import node_columns, predicted
-from .other_rows import (
+from .rows import (
     cost_columns,
     fact_columns,
     facts_of,
     memory_columns,
+    node_columns,
     plan_columns,
     planned,
+    predicted,
 )
 
 
@@ -107,13 +108,7 @@ class _Answering:
         return [row(self.columns, answer) for answer in self._answers(values)]
 
     def check(self, values: Sequence[Any]) -> None:
-        """Read the scenario of one point.
-
-        Raises
-        ------
-        InputError
-            It is not valid.
-        """
+        """Read the scenario of one point."""
         scenario = self._scenario(values)
         if self.work.kind == NODE:
             self._systems.of(Case(self.work.template.given(values), scenario))
@@ -148,24 +143,12 @@ def _answering(work: bytes) -> _Answering:
 
 
 def answer_chunk(chunk: Chunk) -> list[list[Row]]:
-    """The rows of each point.
-
-    Raises
-    ------
-    InputError
-        A point is not valid, or this worker is not fit to answer it.
-    """
+    """The rows of each point."""
     return _each(chunk, _answering(chunk.work).rows)
 
 
 def check_chunk(chunk: Chunk) -> int:
-    """Check that each point is valid, and return how many there are.
-
-    Raises
-    ------
-    InputError
-        One is not.
-    """
+    """Check that each point is valid, and return how many there are."""
     return len(_each(chunk, _answering(chunk.work).check))
 
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-Allocator = Literal["jemalloc", "system_jemalloc", "system_jemalloc_5.3.1", "jemalloc_3", "libc"]
-"""`jemalloc`: the one that comes with Redis from 4.0 on and with Valkey, which is built with
+Allocator = Literal[
+    "jemalloc",
+    "system_jemalloc",
+    "system_jemalloc_5.3.1",
+    "jemalloc_3",
+    "libc",
+    "libc_with_sizes",
+]
+"""`jemalloc`: the one that comes with Redis from 3.2 on and with Valkey, which is built with
 classes every 8 bytes. `system_jemalloc`: a distribution's, with its default of 16, as Debian's
 servers use; `system_jemalloc_5.3.1`: the same from jemalloc 5.3.1 on, whose blocks above 32 KiB are
-whole pages. `jemalloc_3`: the one that came with Redis up to 3.0. `libc`: glibc's malloc."""
+whole pages. `jemalloc_3`: the one that came with Redis up to 3.0. `libc`: glibc's malloc;
+`libc_with_sizes`: the same as Redis up to 3.2 counts it, in eights and with a word for the size
+before each block."""
 
 ALLOCATORS: tuple[Allocator, ...] = get_args(Allocator)
 
@@ -34,6 +43,10 @@ _CHUNK_HEADER_BYTES, _CHUNK_ALIGN_BYTES, _SMALLEST_CHUNK_BYTES = 8, 16, 32
 """glibc, malloc/malloc.c: a chunk has a size field, of which the next chunk's is the end."""
 
 
+_SIZE_WORD_BYTES = 8
+"""PREFIX_SIZE of zmalloc.c."""
+
+
 def size_class(size_bytes: int, allocator: Allocator = "jemalloc") -> int:
     """Bytes the allocator hands out for a request.
 
@@ -43,6 +56,8 @@ def size_class(size_bytes: int, allocator: Allocator = "jemalloc") -> int:
     if allocator == "libc":
         chunk = -(-(size_bytes + _CHUNK_HEADER_BYTES) // _CHUNK_ALIGN_BYTES) * _CHUNK_ALIGN_BYTES
         return max(_SMALLEST_CHUNK_BYTES, chunk) - _CHUNK_HEADER_BYTES
+    if allocator == "libc_with_sizes":
+        return -(-size_bytes // 8) * 8 + _SIZE_WORD_BYTES
     if size_bytes <= 8:
         return 8
     if allocator == "jemalloc_3" and size_bytes > _SMALL_OF_3_BYTES:

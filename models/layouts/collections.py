@@ -11,14 +11,15 @@ from typing import NamedTuple
 
 from .allocator import Allocator, size_class
 from .generations import Generation
-from .keys import ENTRY_BYTES, OBJECT_BYTES
+from .keys import ENTRY_BYTES
 from .strings import (
     INTSET_HEADER_BYTES,
+    OBJECT_BYTES,
     integer_bytes,
     listpack_bytes,
     listpack_entry_bytes,
     listpack_integer_bytes,
-    old_sds_bytes,
+    object_blocks,
     sds_bytes,
     ziplist_bytes,
     ziplist_entry_bytes,
@@ -26,21 +27,29 @@ from .strings import (
 )
 from .tables import TableKind, table_bytes
 
-PACKED_ENTRIES = {"sorted_set": 128, "hash": 512}
-"""Members and fields up to which a sorted set and a hash are packed (zset-max-listpack-entries,
-hash-max-listpack-entries, and -ziplist- before)."""
+PACKED_ENTRIES = {"sorted_set": 128, "hash": 512, "set": 128}
+"""Members and fields up to which a collection is packed (zset-max-listpack-entries,
+hash-max-listpack-entries, and -ziplist- before; set-max-listpack-entries where a version packs
+sets)."""
 
 PACKED_ITEM_BYTES = 64
 """Longest member, field or value that is packed (...-max-listpack-value)."""
 
-_INTSET_ENTRIES = 512
+INTSET_ENTRIES = 512
 """Members up to which a set of whole numbers is an array of them (set-max-intset-entries)."""
 
 _LINKED_LIST_ENTRIES = 512
 """Elements up to which a list of Redis 2.8 is a ziplist (list-max-ziplist-entries)."""
 
-_NODE_MOST_BYTES = 8192
+NODE_MOST_BYTES = 8192
 """A quicklist's node takes elements up to here (list-max-listpack-size -2)."""
+
+STREAM_NODE_ENTRIES, STREAM_NODE_BYTES = 100, 4096
+"""Entries and bytes of a listpack of a stream at most (stream-node-max-entries and -bytes)."""
+
+_STREAM_BYTES, _TREE_NODE_BYTES = 192, 48
+"""A stream with the head of its tree, and what each listpack takes of the tree (rax.c: a compressed
+node of up to 16 bytes of an id, a byte and a pointer in the node above)."""
 
 _MOST_ENTRY_BYTES = 128
 """Up to which size a hash's field and value share a block in Valkey from 8.1 and Redis from 8.6 on
@@ -54,7 +63,7 @@ _LEVEL_BYTES = 16
 
 _LEVELS = 32
 
-_SORTED_SET_BYTES, _QUICKLIST_BYTES, _LINKED_LIST_BYTES = 16, 40, 48
+_SORTED_SET_BYTES, _LINKED_LIST_BYTES = 16, 48
 
 
 class Content(NamedTuple):
@@ -75,15 +84,20 @@ def set_content(
     g: Generation, allocator: Allocator, *, members: int, member_bytes: int, integers: bool
 ) -> Content:
     """A set: an array of whole numbers, packed, or a table."""
-    if integers and members <= _INTSET_ENTRIES:
+    if integers and members <= INTSET_ENTRIES:
         return Content(
             size_class(INTSET_HEADER_BYTES + members * integer_bytes(member_bytes), allocator)
         )
     if members <= g.packed_sets and member_bytes <= PACKED_ITEM_BYTES:
         return _packed(g, allocator, members, [(member_bytes, integers)])
     if g.set_table == "objects":
-        string = 0 if integers else size_class(old_sds_bytes(member_bytes), allocator)
-        each = size_class(ENTRY_BYTES, allocator) + size_class(OBJECT_BYTES, allocator) + string
+        member: float = sum(object_blocks(g, allocator, member_bytes))
+        if integers:
+            number = size_class(OBJECT_BYTES, allocator)
+            # Those that were an array before are made anew.
+            room = member - number if g.numbers_keep_room else 0
+            member = number + room * (1.0 - INTSET_ENTRIES / members)
+        each = size_class(ENTRY_BYTES, allocator) + member
         return _with_table(g, allocator, members, each)
     member = size_class(sds_bytes(member_bytes), allocator)
     if g.set_table == "entries":
@@ -108,11 +122,8 @@ def hash_field_bytes(
 ) -> int:
     """A field with its value in a hash that has a table."""
     if g.hash_table == "objects":
-        strings = [old_sds_bytes(field_bytes), old_sds_bytes(value_bytes)]
-        outer = size_class(OBJECT_BYTES, allocator)
-        return size_class(ENTRY_BYTES, allocator) + sum(
-            outer + size_class(string, allocator) for string in strings
-        )
+        strings = [object_blocks(g, allocator, length) for length in (field_bytes, value_bytes)]
+        return size_class(ENTRY_BYTES, allocator) + sum(map(sum, strings))
     field, value = sds_bytes(field_bytes), size_class(sds_bytes(value_bytes), allocator)
     if g.hash_table == "entries":
         return size_class(ENTRY_BYTES, allocator) + size_class(field, allocator) + value
@@ -150,8 +161,7 @@ def sorted_set_member_bytes(g: Generation, allocator: Allocator, *, member_bytes
         # Member, score, way back.
         node = 24
         if g.sorted_set_table == "objects":
-            other = size_class(OBJECT_BYTES, allocator)
-            other += size_class(old_sds_bytes(member_bytes), allocator)
+            other = sum(object_blocks(g, allocator, member_bytes))
         else:
             other = size_class(sds_bytes(member_bytes), allocator)
         if g.sorted_set_table != "nodes":
@@ -170,15 +180,15 @@ def list_content(
     if g.lists == "linked":
         if elements <= _LINKED_LIST_ENTRIES and element_bytes <= PACKED_ITEM_BYTES:
             return _packed(g, allocator, elements, [(element_bytes, False)])
-        each = size_class(g.list_node_bytes, allocator) + size_class(OBJECT_BYTES, allocator)
-        each += size_class(old_sds_bytes(element_bytes), allocator)
+        each = size_class(g.list_node_bytes, allocator)
+        each += sum(object_blocks(g, allocator, element_bytes))
         return Content(size_class(_LINKED_LIST_BYTES, allocator) + elements * each)
     whole = _packed_bytes(g, elements, [(element_bytes, False)])
-    if g.lists == "packed_first" and whole <= _NODE_MOST_BYTES:
+    if g.lists == "packed_first" and whole <= NODE_MOST_BYTES:
         return Content(size_class(whole, allocator))
     node = size_class(g.list_node_bytes, allocator)
-    fixed = size_class(_QUICKLIST_BYTES, allocator)
-    if g.lists == "packed_first" and element_bytes > _NODE_MOST_BYTES:
+    fixed = size_class(g.quicklist_bytes, allocator)
+    if g.lists == "packed_first" and element_bytes > NODE_MOST_BYTES:
         # Elements that large are kept as they are (quicklist.c, plain nodes).
         return Content(fixed + elements * (node + size_class(element_bytes, allocator)))
     most = max(1, _elements_per_node(g, element_bytes))
@@ -189,6 +199,37 @@ def list_content(
     return Content(fixed + items)
 
 
+def stream_content(
+    allocator: Allocator, *, entries: int, field_bytes: int, value_bytes: int
+) -> Content:
+    """A stream whose entries all have the same field, filled by XADD, without groups.
+
+    Listpacks under a tree of ids (t_stream.c): each begins with the field's name and how many
+    entries it has, and gives back what it doesn't use when the next one begins.
+    """
+    each, front = stream_entry_bytes(value_bytes), 8 + listpack_entry_bytes(field_bytes)
+    most = stream_node_entries(value_bytes, front_bytes=front)
+    full, rest = divmod(entries, most)
+    full, rest = (full - 1, most) if full and not rest else (full, rest)
+    node = size_class(listpack_bytes(front + most * each), allocator) + _TREE_NODE_BYTES
+    last = size_class(max(STREAM_NODE_BYTES, listpack_bytes(front + rest * each)), allocator)
+    return Content(_STREAM_BYTES + full * node + last + _TREE_NODE_BYTES)
+
+
+def stream_entry_bytes(value_bytes: int) -> int:
+    """An entry whose field is that of the first one of its listpack.
+
+    Besides its value flags, what its id is more than that one's, and its length: whole numbers.
+    """
+    return 9 + listpack_entry_bytes(value_bytes)
+
+
+def stream_node_entries(value_bytes: int, *, front_bytes: int = 0) -> int:
+    """Entries of one listpack of a stream."""
+    room = (STREAM_NODE_BYTES - front_bytes) // stream_entry_bytes(value_bytes)
+    return min(STREAM_NODE_ENTRIES, max(1, room))
+
+
 def _elements_per_node(g: Generation, element_bytes: int) -> int:
     """Elements that a node takes: a new one is let in by an estimate of what it adds."""
     empty = _packed_bytes(g, 0, [])
@@ -196,7 +237,7 @@ def _elements_per_node(g: Generation, element_bytes: int) -> int:
     added = element_bytes + g.quicklist_margin_bytes
     if g.packed == "ziplist":
         added = each
-    return (_NODE_MOST_BYTES - added - empty) // each + 1
+    return (NODE_MOST_BYTES - added - empty) // each + 1
 
 
 def _packed_bytes(g: Generation, count: int, parts: list[tuple[int, bool]]) -> int:

@@ -1,11 +1,12 @@
 """What each version of an engine keeps in memory for a key, a table, a collection, a connection.
 
 Read for behaviour and constants in dict.c, hashtable.c, kvstore.c, object.c, entry.c, quicklist.c,
-t_hash.c, t_set.c, t_zset.c, networking.c and config.c of Redis 2.6.17, 2.8.6, 6.2, 7.0.15, 7.4, 8.0
-and 8.6 and of Valkey 7.2.5, 8.0.1, 8.1, 9.0.0 and 9.1.0. Of Redis 8.2 and 8.4 only what is written
-about them: key and small value share an object as in Valkey 8.1 (object.c), which hangs in its
-bucket (dict.c). What a server holds before the first key is measured, see `ServerBytes`. By how
-much live servers differ from all this is in `footprint/errors.yaml`.
+t_hash.c, t_set.c, t_zset.c, networking.c and config.c of Redis 2.6.17, 2.8.6, 3.0.5, 3.2.6,
+4.0.14, 5.0.6, 6.2, 7.0.15, 7.4, 8.0 and 8.6 and of Valkey 7.2.5, 8.0.1, 8.1, 9.0.0 and 9.1.0. Of
+Redis 8.2 and 8.4 only what is written about them: key and small value share an object as in Valkey
+8.1 (object.c), which hangs in its bucket (dict.c). What a server holds before the first key is
+measured, see `ServerBytes`. By how much live servers differ from all this is in
+`footprint/errors.yaml`.
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ from .tables import TableKind
 
 KeyLayout = Literal[
     "objects",
+    "objects_embedded",
     "dict",
     "dict_embedded_key",
     "dict_embedded_value",
     "hashtable",
     "hashtable_embedded_value",
 ]
-"""How a key and its value hang together: every string an object (Redis 2.8); entry, key and object
-apart; the key inside the entry; key and small value inside the object, with a dict and with a
-hashtable; and the value in the place of the pointer to it."""
+"""How a key and its value hang together: every value an object and a string apart (Redis 2.8), but
+for short ones inside their objects (3.0); the same with headers of strings as short as their length
+allows (from 3.2 on); the key inside the entry; key and small value inside the object, with a dict
+and with a hashtable; and the value in the place of the pointer to it."""
 
 
 class ServerBytes(Record):
@@ -94,11 +97,14 @@ class Generation(Record):
     sorted_set_table
         `objects`, `entries` with nodes that point to the member, `nodes` in a hashtable that point
         to it, or `inside`: nodes with the member.
+    numbers_keep_room
+        Whether a whole number keeps the block of the short string that it came as
+        (tryObjectEncoding in object.c, Redis 3.0 to 4.0).
     lists
         `linked` (a ziplist while small, then a linked list), `quicklist`, or `packed_first` (a
         listpack while small, then a quicklist).
-    list_node_bytes
-        Of a quicklist's node.
+    quicklist_bytes, list_node_bytes
+        Of a quicklist's struct and of a node.
     quicklist_margin_bytes
         By how much a new element is overestimated when a node is asked whether it takes it.
     skip_list_bytes, skip_list_header_bytes
@@ -132,7 +138,9 @@ class Generation(Record):
     set_table: Literal["objects", "entries", "direct", "members"]
     hash_table: Literal["objects", "entries", "inside"]
     sorted_set_table: Literal["objects", "entries", "nodes", "inside"]
+    numbers_keep_room: bool
     lists: Literal["linked", "quicklist", "packed_first"]
+    quicklist_bytes: int
     list_node_bytes: int
     quicklist_margin_bytes: int
     skip_list_bytes: int

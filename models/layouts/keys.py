@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 from .allocator import Allocator, size_class
 from .generations import Generation, KeyLayout
-from .strings import EMBEDDED_STRING_BYTES, old_sds_bytes, sds_bytes, string_bytes
-
-OBJECT_BYTES = 16
-"""Type, encoding, last access, references; pointer to the value (object.h)."""
+from .strings import (
+    FLAGGED_HEADER_BYTES,
+    OBJECT_BYTES,
+    object_blocks,
+    sds_bytes,
+    string_bytes,
+)
 
 ENTRY_BYTES = 24
 """Pointers to key, value and next entry (dict.c)."""
@@ -26,9 +29,6 @@ _SLOT_LINKS_BYTES = 16
 
 _LONG_KEY_BYTES = 128
 """Keys from here on get room for an expiry time in advance (object.c)."""
-
-_FLAGGED_HEADER_BYTES = 3
-"""Of a string inside another block, which needs a header with flags."""
 
 
 class Blocks(NamedTuple):
@@ -51,7 +51,7 @@ class Blocks(NamedTuple):
 
 def embedded_value_bytes(layout: KeyLayout, *, key_bytes: int, value_bytes: int) -> int:
     """What key and value would take in one object, as requested; its header included."""
-    value = sds_bytes(value_bytes, smallest_header_bytes=_FLAGGED_HEADER_BYTES)
+    value = sds_bytes(value_bytes, smallest_header_bytes=FLAGGED_HEADER_BYTES)
     key = 1 + sds_bytes(key_bytes)
     if layout == "hashtable_embedded_value":
         # The value takes the place of the pointer to it.
@@ -72,12 +72,7 @@ def key_object_bytes(key_bytes: int, *, ttl: bool = False) -> int:
 
 def embedded_key_entry_bytes(key_bytes: int) -> int:
     """An entry of Valkey 8.0 with its key inside, as requested."""
-    return 8 + 8 + 1 + sds_bytes(key_bytes, smallest_header_bytes=_FLAGGED_HEADER_BYTES)
-
-
-def embedded_string_bytes(value_bytes: int) -> int:
-    """An object with a short string inside, as requested."""
-    return OBJECT_BYTES + sds_bytes(value_bytes, smallest_header_bytes=_FLAGGED_HEADER_BYTES)
+    return 8 + 8 + 1 + sds_bytes(key_bytes, smallest_header_bytes=FLAGGED_HEADER_BYTES)
 
 
 def key_blocks(
@@ -97,10 +92,9 @@ def key_blocks(
         entry = size_class(embedded_key_entry_bytes(key_bytes), allocator)
         return Blocks(entry=entry, object=outer, expires=expires)
     links = _SLOT_LINKS_BYTES if cluster and generation.slots == "links" else 0
-    name = old_sds_bytes(key_bytes) if generation.keys == "objects" else sds_bytes(key_bytes)
     return Blocks(
         entry=size_class(ENTRY_BYTES + links, allocator),
-        key=size_class(name, allocator),
+        key=size_class(string_bytes(generation.keys, key_bytes), allocator),
         object=outer,
         expires=expires,
     )
@@ -128,6 +122,8 @@ def string_blocks(
     """
     blocks = key_blocks(generation, allocator, key_bytes=key_bytes, ttl=ttl, cluster=cluster)
     if integers:
+        if generation.numbers_keep_room:
+            return blocks._replace(object=object_blocks(generation, allocator, value_bytes)[0])
         return blocks
     if generation.key_in_object:
         inside = embedded_value_bytes(
@@ -135,7 +131,7 @@ def string_blocks(
         ) + (EXPIRY_BYTES if ttl else 0)
         if inside <= most_embedded_bytes(generation.keys):
             return blocks._replace(object=size_class(inside, allocator))
-    elif value_bytes <= EMBEDDED_STRING_BYTES and generation.keys != "objects":
-        return blocks._replace(object=size_class(embedded_string_bytes(value_bytes), allocator))
-    whole = string_bytes(generation, value_bytes + spare_bytes)
-    return blocks._replace(value=size_class(whole, allocator))
+        whole = string_bytes(generation.keys, value_bytes + spare_bytes)
+        return blocks._replace(value=size_class(whole, allocator))
+    outer, value = object_blocks(generation, allocator, value_bytes, spare_bytes=spare_bytes)
+    return blocks._replace(object=outer, value=value)

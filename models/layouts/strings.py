@@ -18,10 +18,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .allocator import Allocator, size_class
 from .generations import Generation
+
+OBJECT_BYTES = 16
+"""Type, encoding, last access, references; pointer to the value (object.h)."""
 
 EMBEDDED_STRING_BYTES = 44
 """OBJ_ENCODING_EMBSTR_SIZE_LIMIT: up to here a value lies in its object (object.c)."""
+
+_OLD_EMBEDDED_STRING_BYTES = 39
+"""The same in Redis 3.0; before, none did."""
 
 INTSET_HEADER_BYTES = 8
 """Encoding and length (intset.h)."""
@@ -33,6 +40,9 @@ _GROWN_AHEAD_BYTES = 1 << 20
 """SDS_MAX_PREALLOC (sds.h)."""
 
 _LINE_END_BYTES = 2
+
+FLAGGED_HEADER_BYTES = 3
+"""Of a string inside another block, which needs a header with flags."""
 
 _OLD_HEADER_BYTES = 8
 """Length and free bytes of a string up to Redis 3.0 (sds.h)."""
@@ -97,7 +107,7 @@ def query_buffer_bytes(g: Generation, length: int) -> int:
         return 0
     needed = length + _LINE_END_BYTES
     room = _grown_bytes(needed) if g.large_arguments == "grown" else needed
-    return string_bytes(g, room)
+    return string_bytes(g.keys, room)
 
 
 def _grown_bytes(length: int) -> int:
@@ -105,9 +115,41 @@ def _grown_bytes(length: int) -> int:
     return 2 * length if length < _GROWN_AHEAD_BYTES else length + _GROWN_AHEAD_BYTES
 
 
-def string_bytes(g: Generation, length: int) -> int:
-    """Bytes of a string of its own, with the headers of a version."""
-    return old_sds_bytes(length) if g.keys == "objects" else sds_bytes(length)
+def string_bytes(keys: str, length: int) -> int:
+    """Bytes of a string of its own, by the name of a layout of keys."""
+    return old_sds_bytes(length) if _has_old_headers(keys) else sds_bytes(length)
+
+
+def _has_old_headers(keys: str) -> bool:
+    return keys.startswith("objects")
+
+
+def embedded_string_bytes(keys: str, length: int) -> int | None:
+    """An object with a short string inside, as requested; None where it lies apart."""
+    if _has_old_headers(keys):
+        most = 0 if keys == "objects" else _OLD_EMBEDDED_STRING_BYTES
+        string = old_sds_bytes(length)
+    else:
+        most = EMBEDDED_STRING_BYTES
+        string = sds_bytes(length, smallest_header_bytes=FLAGGED_HEADER_BYTES)
+    return OBJECT_BYTES + string if length <= most else None
+
+
+def object_blocks(
+    g: Generation, allocator: Allocator, length: int, *, spare_bytes: int = 0
+) -> tuple[int, int]:
+    """Blocks of an object that is a string, and of the string, which is 0 if it lies inside.
+
+    Parameters
+    ----------
+    spare_bytes
+        Room behind a string of its own (`spare_room`).
+    """
+    inside = embedded_string_bytes(g.keys, length)
+    if inside is not None:
+        return size_class(inside, allocator), 0
+    string = string_bytes(g.keys, length + spare_bytes)
+    return size_class(OBJECT_BYTES, allocator), size_class(string, allocator)
 
 
 def integer_bytes(digits: int) -> int:

@@ -1,8 +1,10 @@
-"""How sorted sets and hashes lie in memory, as far as commands feel it.
+"""How collections lie in memory, as far as commands feel it.
 
-Source of the layouts: Valkey's t_zset.c, t_hash.c, listpack.c, dict.c and hashtable.c. Small ones
-are one listpack, which is searched from its front; large sorted sets are a hash table and a skip
-list, large hashes a hash table.
+Source of the layouts: Valkey's t_zset.c, t_hash.c, t_set.c, intset.c, listpack.c, quicklist.c,
+t_stream.c, dict.c and hashtable.c. Small ones are one listpack, which is searched from its front,
+or an array of whole numbers; large sorted sets are a hash table and a skip list, large hashes and
+sets a hash table. Lists and streams are listpacks of bounded size at any size, streams' under a
+tree of ids. A version that packs no small sets has a few lines more of them.
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ import math
 
 from ..engines.commands import CommandKind
 from ..layouts.allocator import size_class
+from ..layouts.collections import stream_entry_bytes
 from ..layouts.keys import ENTRY_BYTES
 from ..layouts.strings import (
+    INTSET_HEADER_BYTES,
+    integer_bytes,
     listpack_bytes,
     listpack_entry_bytes,
     listpack_integer_bytes,
@@ -52,38 +57,74 @@ def collection_structures(
     """
     # The way to a long string without the string.
     way = structures(layout, keys=all_keys, key_bytes=key_bytes, value_bytes=1024)[:-1]
-    if kind.listpack:
-        return [*way, _listpack(kind)]
-    return [
-        *way,
-        *(_sorted_set(kind, layout) if kind.data_type == "sorted_set" else _hash(kind, layout)),
-    ]
+    if kind.row.touches == "head":
+        # Counts stand at the front of a listpack, or in the head of a table, list or stream.
+        return [*way, Structure("header", 1.0, 1.0, prefetched=False)]
+    if kind.encoding != "table":
+        return [*way, *_packed(kind)]
+    if kind.data_type == "sorted_set":
+        return [*way, *_sorted_set(kind, layout)]
+    if kind.data_type == "hash":
+        return [*way, *_hash(kind, layout)]
+    return [*way, *_members(kind, layout, kind.items, name="member")]
 
 
-def _listpack(kind: CommandKind) -> Structure:
-    """All of it lies in a row. A search goes through half, a seek starts at the nearer end."""
+_OWN_LINES = {"quicklist": 2.0, "stream": 3.0}
+"""Lines in front of the first block: the list and its node; the stream and two of its tree."""
+
+
+def packed_entry_bytes(kind: CommandKind) -> int:
+    """One entry of a listpack, a ziplist or an array of whole numbers."""
+    if kind.encoding == "intset":
+        return integer_bytes(kind.item_bytes)
+    if kind.encoding == "stream":
+        return stream_entry_bytes(kind.value_bytes)
     name_bytes = listpack_entry_bytes(kind.item_bytes)
-    other_bytes = (
-        listpack_integer_bytes(_SCORE_DIGITS)
-        if kind.data_type == "sorted_set"
-        else listpack_entry_bytes(kind.value_bytes)
+    if kind.data_type == "sorted_set":
+        return name_bytes + listpack_integer_bytes(_SCORE_DIGITS)
+    return name_bytes + (listpack_entry_bytes(kind.value_bytes) if kind.data_type == "hash" else 0)
+
+
+def _packed(kind: CommandKind) -> list[Structure]:
+    """One block, or those of a list or a stream, each of which lies in a row.
+
+    A search goes through half a block, one in an array of whole numbers halves it again and again;
+    a seek starts at the nearer end.
+    """
+    entries = kind.packed_entries * packed_entry_bytes(kind)
+    block_bytes = (
+        INTSET_HEADER_BYTES + entries if kind.encoding == "intset" else listpack_bytes(entries)
     )
-    total_bytes = listpack_bytes(kind.size * (name_bytes + other_bytes))
-    share = {"search": 0.5, "range": min(1.0, 0.25 + kind.items / kind.size)}
-    touched = share.get(kind.row.touches, 1.0) * total_bytes / LINE_BYTES
-    return Structure(
-        "listpack",
-        size_class(total_bytes) / LINE_BYTES,
-        1.0,
-        followers=max(0.0, touched - 1.0),
-        prefetched=False,
-    )
+    blocks = kind.size / kind.packed_entries
+    seeks = {"index", "id"} & {*kind.row.words}
+    part = {
+        "search": 0.0 if kind.encoding == "intset" else 0.5 / blocks,
+        "range": min(1.0, (0.25 / blocks if seeks else 0.0) + kind.items / kind.size),
+        "end": 0.0,
+    }
+    share = part.get(kind.row.touches, 1.0)
+    touched = share * block_bytes * blocks / LINE_BYTES
+    waits = max(1.0, share * blocks)
+    if kind.encoding == "intset" and kind.row.touches == "search":
+        waits = max(1.0, math.log2(max(1.0, block_bytes / LINE_BYTES)))
+    own = _OWN_LINES.get(kind.encoding, 0.0)
+    front = [Structure("list", own, own, prefetched=False)] if own else []
+    return [
+        *front,
+        Structure(
+            "listpack",
+            blocks * size_class(block_bytes) / LINE_BYTES,
+            waits,
+            followers=max(0.0, touched - waits) / waits,
+            prefetched=False,
+        ),
+    ]
 
 
 def _members(kind: CommandKind, layout: str, touches: float, *, name: str) -> list[Structure]:
     """A table of the collection's own: buckets and entries with the names inside or beside."""
     item = size_class(sds_bytes(kind.item_bytes))
-    if layout.startswith("dict"):
+    if not layout.startswith("hashtable"):
         buckets = buckets_of("dict", kind.size)
         rows: list[tuple[str, float, float]] = [
             ("bucket", POINTER_BYTES * buckets, 1.0),
@@ -102,11 +143,12 @@ def _members(kind: CommandKind, layout: str, touches: float, *, name: str) -> li
 
 
 def _hash(kind: CommandKind, layout: str) -> list[Structure]:
+    found = _members(kind, layout, kind.items, name="field")
+    if "value" not in kind.row.returned and not kind.row.writes:
+        return found
     value = size_class(sds_bytes(kind.value_bytes)) * kind.size / LINE_BYTES
-    return [
-        *_members(kind, layout, kind.items, name="field"),
-        Structure("field value", value, kind.items, prefetched=False, written=kind.row.writes),
-    ]
+    written = kind.row.writes
+    return [*found, Structure("field value", value, kind.items, prefetched=False, written=written)]
 
 
 def _sorted_set(kind: CommandKind, layout: str) -> list[Structure]:
@@ -119,6 +161,14 @@ def _sorted_set(kind: CommandKind, layout: str) -> list[Structure]:
     if kind.row.touches == "insert":
         # The member's old place is searched for, then its new one.
         searches, passed = 2.0 * kind.items, 0.0
+        found = _members(kind, layout, kind.items, name="member")
+    elif kind.row.touches == "search":
+        # Scores are in the table; ranks and counts take a descent.
+        searches = float(kind.row.reply == "integer")
+        passed, named = 0.0, kind.row.words.count("member")
+        found = _members(kind, layout, named, name="member") if named else []
+    elif kind.row.touches == "end":
+        searches = 0.0
         found = _members(kind, layout, kind.items, name="member")
     levels = max(1, round(math.log(max(2, kind.size), 1 / _SKIP_LIST_SHARE)))
     for level in range(levels - 1, -1, -1):

@@ -14,7 +14,7 @@ from ..scenario.schema import Scenario
 from ..scenario.workload import Workload
 from .caches import Population
 from .collection_lines import collection_structures
-from .key_lines import structures
+from .key_lines import VALUE, structures
 from .lines import LINE_BYTES, Structure
 
 _LEAST_KEYS = 1e-6
@@ -52,9 +52,13 @@ def _command_structures(
     lines: Sequence[Structure]
     if kind.data_type == "string":
         lines = structures(layout, keys=all_keys, key_bytes=key_bytes, value_bytes=kind.value_bytes)
+        if kind.row.touches == "head":
+            lines = [replace(s, followers=0.0) for s in lines if s.name != VALUE]
+        elif kind.row.touches == "part":
+            lines = [replace(s, followers=0.0) for s in lines]
     else:
         lines = collection_structures(kind, layout, all_keys=all_keys, key_bytes=key_bytes)
-    if kind.other is not None and not kind.other.keys:
+    if not kind.keys:
         return tuple(replace(s, touches=0.0, followers=0.0) for s in lines)
     # A SET writes its value where the one before it was released, so it touches as many lines as a
     # GET reads.

@@ -17,14 +17,12 @@ from ..layouts.allocator import size_class
 from ..layouts.generations import KeyLayout
 from ..layouts.keys import (
     ENTRY_BYTES,
-    OBJECT_BYTES,
     embedded_key_entry_bytes,
-    embedded_string_bytes,
     embedded_value_bytes,
     key_object_bytes,
     most_embedded_bytes,
 )
-from ..layouts.strings import EMBEDDED_STRING_BYTES, sds_bytes
+from ..layouts.strings import OBJECT_BYTES, embedded_string_bytes, string_bytes
 from ..layouts.tables import (
     BUCKET_BYTES,
     BUCKET_SLOTS,
@@ -36,13 +34,17 @@ from ..layouts.tables import (
 from .lines import BUCKET, LINE_BYTES, Structure
 
 LAYOUTS = (
-    *("dict", "dict_embedded_key", "dict_embedded_value"),
+    *("objects", "objects_embedded", "dict", "dict_embedded_key", "dict_embedded_value"),
     *("hashtable", "hashtable_embedded_value"),
 )
-"""Redis to 8.0 and Valkey 7.2; Valkey 8.0; Redis 8.2 on; Valkey 8.1 and 9.0; Valkey 9.1."""
+"""Redis 2.8; 3.0; 3.2 to 8.0 and Valkey 7.2; Valkey 8.0; Redis 8.2 on; Valkey 8.1 and 9.0;
+Valkey 9.1."""
 
 SLABS = "slabs"
 """Memcached: chained items in slabs, key and value in the item."""
+
+VALUE = "value"
+"""Name of the lines of a string with a block of its own."""
 
 _ITEM_HEADER_BYTES = 56
 """With the number for compare-and-swap that items have by default (memcached.h)."""
@@ -76,18 +78,20 @@ def _direct_chain(keys: int) -> tuple[list[Structure], float]:
     return [bucket, link], walked
 
 
-def _value(value_bytes: int) -> list[Structure]:
+def _value(layout: str, value_bytes: int) -> list[Structure]:
     """The object of a value and, unless it lies inside, its string."""
-    if value_bytes <= EMBEDDED_STRING_BYTES:
-        size = size_class(embedded_string_bytes(value_bytes))
-        return [Structure("value object", size / LINE_BYTES, 1.0)]
-    return [Structure("value object", OBJECT_BYTES / LINE_BYTES, 1.0), _string(value_bytes)]
+    inside = embedded_string_bytes(layout, value_bytes)
+    if inside is not None:
+        return [Structure("value object", size_class(inside) / LINE_BYTES, 1.0)]
+    outer = Structure("value object", OBJECT_BYTES / LINE_BYTES, 1.0)
+    return [outer, _string(layout, value_bytes)]
 
 
-def _string(value_bytes: int) -> Structure:
-    lines = size_class(sds_bytes(value_bytes)) / LINE_BYTES
-    touched = (sds_bytes(value_bytes) + LINE_BYTES / 2) / LINE_BYTES
-    return Structure("value", lines, 1.0, followers=max(0.0, touched - 1.0))
+def _string(layout: str, value_bytes: int) -> Structure:
+    whole = string_bytes(layout, value_bytes)
+    lines = size_class(whole) / LINE_BYTES
+    touched = (whole + LINE_BYTES / 2) / LINE_BYTES
+    return Structure(VALUE, lines, 1.0, followers=max(0.0, touched - 1.0))
 
 
 def _slab_item(keys: int, key_bytes: int, value_bytes: int) -> list[Structure]:
@@ -121,21 +125,21 @@ def structures(
     """
     if layout == SLABS:
         return tuple(_slab_item(keys, key_bytes, value_bytes))
-    if layout in ("dict", "dict_embedded_key"):
+    if layout in ("objects", "objects_embedded", "dict", "dict_embedded_key"):
         load = keys / buckets_of("dict", keys)
         # A successful look-up walks half of the other entries of its chain on average.
         entries = 1.0 + load / 2.0
         bucket = Structure("bucket", POINTER_BYTES / LINE_BYTES / load, 1.0)
-        if layout == "dict":
-            name = size_class(sds_bytes(key_bytes))
+        if layout == "dict_embedded_key":
+            embedded = size_class(embedded_key_entry_bytes(key_bytes))
+            chain = [Structure("entry", embedded / LINE_BYTES, entries)]
+        else:
+            name = size_class(string_bytes(layout, key_bytes))
             chain = [
                 Structure("entry", ENTRY_BYTES / LINE_BYTES, entries),
                 Structure("key", name / LINE_BYTES, entries),
             ]
-        else:
-            embedded = size_class(embedded_key_entry_bytes(key_bytes))
-            chain = [Structure("entry", embedded / LINE_BYTES, entries)]
-        return (bucket, *chain, *_value(value_bytes))
+        return (bucket, *chain, *_value(layout, value_bytes))
     if layout == "dict_embedded_value":
         way, walked = _direct_chain(keys)
     else:
@@ -151,4 +155,4 @@ def structures(
         lines = size_class(inside) / LINE_BYTES
         return (*way, Structure("entry", lines, walked, followers=followers))
     lines = size_class(key_object_bytes(key_bytes)) / LINE_BYTES
-    return (*way, Structure("entry", lines, walked), _string(value_bytes))
+    return (*way, Structure("entry", lines, walked), _string(layout, value_bytes))

@@ -9,12 +9,14 @@ _REFERENCE = "forecache.models.node.reference"
 
 SINGLE_THREAD = Policy(
     name="single_thread",
-    reference=f"{_REFERENCE}.single_thread",
+    reference=f"{_REFERENCE}.node",
     compiled="single_thread",
     threads_sleep=True,
     keeps_replies=True,
+    configuration="",
 )
-"""With one thread every engine follows this one, whatever its own policy."""
+"""With one thread every engine follows this one, whatever its own policy; Redis before 6.0 has no
+other."""
 
 _ASYNCHRONOUS = Policy(
     name="asynchronous",

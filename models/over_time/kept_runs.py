@@ -27,13 +27,7 @@ _ROOMS = ("forecache.sim", "forecache.hwprofiles", "forecache.models")
 
 
 class KeptRuns:
-    """A folder of results.
-
-    Raises
-    ------
-    InputError
-        It can't be made.
-    """
+    """A folder of results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,13 +37,7 @@ class KeptRuns:
             raise InputError(f"{folder}: can't be created ({error.strerror}).") from None
 
     def find(self, key: str) -> Run | None:
-        """The result of a run; None if it isn't there.
-
-        Raises
-        ------
-        InputError
-            The file is damaged.
-        """
+        """The result of a run; None if it isn't there."""
         file = self._file(key)
         if not file.exists():
             return None

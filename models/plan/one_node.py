@@ -14,8 +14,9 @@ from forecache.hwprofiles import list_instances
 from forecache.hwprofiles.files import did_you_mean, named
 from forecache.sim.errors import InputError
 
-from ..advice.answers import ScenarioSource
+from ..advice.cases import MACHINE_FIELDS, ScenarioSource, is_list, machine_lists
 from ..prediction.predict import Progress
+from ..scenario.command_table import DESCRIBED_BY
 from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Scenario
 from ..scenario.source import content_of
@@ -23,22 +24,17 @@ from ..scenario.sweeps import expand
 from .answer import plan
 from .results import PlanAnswer
 
-CHOSEN = ("host", "engine", "engine_version")
-"""Fields whose lists make a plan of a node's scenario."""
-
-_KEPT = {"kind", "name", *CHOSEN, "tls", "io_threads", "persistence", "workload", "slo"}
+_KEPT = {"kind", "name", *MACHINE_FIELDS, "tls", "io_threads", "persistence", "workload", "slo"}
 _WORKLOAD = {
     *("arrival", "rate_rps", "clients", "command", "mix", "keys", "key_bytes", "value_bytes"),
-    *("popularity", "sorted_sets", "hashes", "slow_command"),
+    *("popularity", *DESCRIBED_BY.values(), "slow_command"),
 }
 
 
 def recommended(
     source: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
-) -> PlanAnswer | None:
-    """The hosts, engines and versions of a node's scenario ranked by cost.
-
-    None where it has one host, engine and version.
+) -> PlanAnswer:
+    """The hosts, engines and versions that a node's scenario lists, ranked by cost.
 
     Raises
     ------
@@ -50,8 +46,6 @@ def recommended(
     given = isinstance(source, Mapping)
     file = "scenario" if given else str(source)
     data = content_of(source)
-    if not lists_of(data):
-        return None
     check_kind(data, file=file, valid=[NODE])
     with named(file):
         return plan(plan_of_one_node(data, file=file), seed=seed, progress=progress)
@@ -60,14 +54,9 @@ def recommended(
 def check_one_node(source: ScenarioSource, *, why: str) -> None:
     """Refuse lists of hosts, engines or versions, with an `InputError` that ends with `why`."""
     data = content_of(source)
-    if found := lists_of(data):
+    if found := machine_lists(data):
         file = "scenario" if isinstance(source, Mapping) else str(source)
         raise InputError(f"{file}: field {found[0]!r}: found a list; valid is one, since {why}.")
-
-
-def lists_of(data: Mapping[str, Any]) -> list[str]:
-    """Fields of a node's scenario that are lists of hosts, engines or versions."""
-    return [name for name in CHOSEN if _is_list(data.get(name))]
 
 
 def plan_of_one_node(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
@@ -99,7 +88,7 @@ def plan_of_one_node(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
     described = workload.model_dump(
         mode="json",
         include={
-            *("keys", "value_bytes", "popularity", "sorted_sets", "hashes", "slow_command"),
+            *("keys", "value_bytes", "popularity", *DESCRIBED_BY.values(), "slow_command"),
         },
         exclude_none=True,
     )
@@ -129,7 +118,7 @@ def plan_of_one_node(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
                 {"engine": name, "versions": versions} if versions else {"engine": name}
                 for name, versions in engines.items()
             ],
-            "io_threads": threads if _is_list(data.get("io_threads")) else "automatic",
+            "io_threads": threads if is_list(data.get("io_threads")) else "automatic",
             "shards": {"least": 1, "most": 1},
             "replicas": [0],
         },
@@ -141,20 +130,20 @@ def _check(data: Mapping[str, Any], scenario: Scenario, *, file: str) -> None:
     workload = scenario.workload
     if workload.arrival != "open_loop" or workload.rate_rps is None or scenario.slo is None:
         raise InputError(
-            f"{file}: found a list of {' and '.join(lists_of(data))} without a rate to serve and "
-            "an slo; valid with it are arrival open_loop, rate_rps and slo, since hosts and "
+            f"{file}: found a list of {' and '.join(machine_lists(data))} without a rate to serve "
+            "and an slo; valid with it are arrival open_loop, rate_rps and slo, since hosts and "
             "engines are compared by what it costs to meet them; simulate takes any sweep."
         )
     inner = data.get("workload") or {}
     others = [name for name in data if name not in _KEPT]
     others += [f"workload.{name}" for name in inner if name not in _WORKLOAD]
     others += ["workload.mix.other"] if workload.mix and workload.mix.other else []
-    swept = [f"workload.{name}" for name, value in inner.items() if _is_list(value)]
-    swept += [name for name in ("tls", "persistence", "slo") if _is_list(data.get(name))]
+    swept = [f"workload.{name}" for name, value in inner.items() if is_list(value)]
+    swept += [name for name in ("tls", "persistence", "slo") if is_list(data.get(name))]
     if others or swept:
         raise InputError(
             f"{file}: field {(others or swept)[0]!r}: found it with a list of "
-            f"{' and '.join(lists_of(data))}; valid there is nothing, or one host and engine."
+            f"{' and '.join(machine_lists(data))}; valid there is nothing, or one host and engine."
         )
 
 
@@ -167,7 +156,3 @@ def _operations(scenario: Scenario) -> dict[str, Any]:
             continue
         found[name] = {"a_second": a_second, **asked.model_dump(exclude={"share"})}
     return found
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"sweep"}

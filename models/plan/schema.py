@@ -14,17 +14,22 @@ from ..footprint.schema import Population
 from ..prices.rates import day_of
 from ..prices.table import NODE_PRICES
 from ..prices.terms import Payment
-from ..scenario.command_table import CommandRow, optional, record_by_command
+from ..scenario.command_table import (
+    DESCRIBED_BY,
+    CommandRow,
+    optional,
+    record_by_command,
+    with_items,
+)
 from ..scenario.schema import PersistenceChoice, Slo, TlsChoice
 from ..scenario.versions import EngineVersion
 from ..scenario.workload import (
+    Collections,
     Mix,
     Popularity,
     SlowCommand,
     ValueSizes,
     Workload,
-    WorkloadHashes,
-    WorkloadSortedSets,
 )
 from .compression.schema import Compression
 
@@ -51,37 +56,17 @@ class Operations(_Record):
         return {"a_second": value} if isinstance(value, int | float) else value
 
 
-class OperationsOnKeys(Operations):
-    """Operations a second of a command of several keys."""
-
-    keys: int = Field(ge=1, le=10_000)
-    """Keys of one command."""
-
-
-class OperationsOnMembers(Operations):
-    """Operations a second of a command of members of a sorted set."""
-
-    members: int = Field(default=1, ge=1, le=10_000)
-    """Members that one command adds or returns."""
-
-
-class OperationsOnFields(Operations):
-    """Operations a second of a command of fields of a hash."""
-
-    fields: int = Field(default=1, ge=1, le=10_000)
-    """Fields that one command sets."""
+OperationsKeys = with_items(Operations, "keys")
+OperationsMembers = with_items(Operations, "members")
+OperationsFields = with_items(Operations, "fields")
+OperationsElements = with_items(Operations, "elements")
+OperationsEntries = with_items(Operations, "entries")
 
 
 def _operations_of(name: str, row: CommandRow) -> tuple[Any, Any]:
     """The field of a demand's operations about a command."""
-    asked = {
-        "one": Operations,
-        "keys": OperationsOnKeys,
-        "members": OperationsOnMembers,
-        "fields": OperationsOnFields,
-    }
     example = ", `{a_second: 1000, keys: 10}`" if row.items == "keys" else ""
-    return optional(asked, row, name.upper() + example)
+    return optional(Operations, row, name.upper() + example)
 
 
 class AskedOperations(record_by_command(_operations_of)):  # type: ignore[misc]
@@ -114,7 +99,7 @@ class AskedOperations(record_by_command(_operations_of)):  # type: ignore[misc]
         return Mix(**shares)
 
 
-class PlanDemand(_Record):
+class PlanDemand(Collections):
     """What is asked of the whole cache, now and later."""
 
     operations: AskedOperations
@@ -140,10 +125,6 @@ class PlanDemand(_Record):
     0.9}}`. With zipf the shard that has the most popular key counts."""
     hot_slot: float = Field(default=0.0, ge=0, lt=1)
     """Share of the operations that go to the busiest slot, which stays whole on one shard."""
-    sorted_sets: WorkloadSortedSets | None = None
-    """What ZADD and ZRANGE work on."""
-    hashes: WorkloadHashes | None = None
-    """What HSET, HGET and HGETALL work on."""
     slow_command: SlowCommand | None = None
     """A command that occupies the main thread of every shard now and then."""
     data: list[Annotated[Population, Field(discriminator="type")]] | None = Field(
@@ -186,8 +167,7 @@ class PlanDemand(_Record):
         def fewer(keys: int) -> int:
             return min(_MOST_KEYS, max(1, round(keys * share)))
 
-        sets, hashes = self.sorted_sets, self.hashes
-        return Workload(
+        workload = Workload(
             arrival="open_loop",
             rate_rps=min(rate_rps, _MOST_RPS),
             clients=self.clients_per_node,
@@ -196,10 +176,14 @@ class PlanDemand(_Record):
             key_bytes=self.key_bytes,
             value_bytes=self.value_bytes,
             popularity=self.popularity,
-            sorted_sets=sets and sets.model_copy(update={"keys": fewer(sets.keys)}),
-            hashes=hashes and hashes.model_copy(update={"keys": fewer(hashes.keys)}),
             slow_command=self.slow_command,
+            **{field: getattr(self, field) for field in DESCRIBED_BY.values()},
         )
+        fewer_of = {
+            DESCRIBED_BY[held]: each.model_copy(update={"keys": fewer(each.keys)})
+            for held, each in workload.collections.items()
+        }
+        return workload.model_copy(update=fewer_of) if share != 1.0 else workload
 
 
 Survives = Literal["data", "load", "nothing"]

@@ -9,6 +9,7 @@ from forecache.sim.words import any_of
 from ..engines.commands import command_kinds
 from ..engines.profile import EngineProfile
 from ..node.setup import DRAWS as NODE_DRAWS
+from ..scenario.command_table import DESCRIBED_BY
 from ..scenario.schema import Scenario
 from ..step_times.sharing import sharing
 from ..step_times.tls import only_the_main_thread
@@ -84,6 +85,7 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
             "it has no effect here"
         )
     workload = scenario.workload
+    warnings += _assumed_collections(scenario)
     slow = workload.slow_command
     if slow is not None and slow.every_s is not None and slow.every_s > SELDOM_S:
         warnings.append(
@@ -98,6 +100,15 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
         )
     beyond = _beyond_baseline(scenario, system)
     return [*warnings, *_of_the_instance(scenario, system), *([] if beyond is None else [beyond])]
+
+
+def _assumed_collections(scenario: Scenario) -> list[str]:
+    """What collections are taken to be like where nothing is said of them."""
+    return [
+        f"{field} are not described: {found.keys:,} of {found.size:,} {found.items} are taken"
+        for data_type, found in scenario.workload.collections.items()
+        if getattr(scenario.workload, (field := DESCRIBED_BY[data_type])) is None
+    ]
 
 
 def _of_the_instance(scenario: Scenario, system: System) -> list[str]:

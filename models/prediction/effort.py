@@ -27,13 +27,7 @@ _PS_PER_S = 1e12
 
 
 def check_count(points: int, runs: int) -> None:
-    """Refuse more runs and points than can be set up in reasonable time.
-
-    Raises
-    ------
-    InputError
-        It would.
-    """
+    """Refuse more runs and points than can be set up in reasonable time."""
     check_work(
         runs * _RUN_S,
         f"{points:,} point{'s' if points != 1 else ''} of a node with {runs:,} runs",
@@ -75,13 +69,7 @@ def check_runs(
     points: int,
     progress: Callable[[str], None] | None,
 ) -> None:
-    """Say how long the runs of all points take, or refuse them.
-
-    Raises
-    ------
-    InputError
-        They would take longer than is allowed.
-    """
+    """Say how long the runs of all points take, or refuse them."""
     seconds = longest_s = 0.0
     runs = 0
     for point in asked:

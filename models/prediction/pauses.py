@@ -22,7 +22,7 @@ that share of it. One that idles leaves the hypervisor its time, and has to get 
 ends with a wake-up, and the share of wake-ups that take longer than v, as a capture sees them, is
 another source of pauses. Some of those are interruptions of either core in the time a wake-up
 usually takes, which are counted already and taken off. The longer a core sleeps before it is
-called, the likelier somebody else has it (`hwprofiles/wake_ups.py`); sleeps that are shorter than
+called, the likelier somebody else has it (`hwprofiles/speed.py`); sleeps that are shorter than
 those of the capture are taken to end late less often in proportion, longer ones as often.
 
 Pauses come in bursts, and a host's neighbours change: an interval of a tail reaches to what
@@ -40,8 +40,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from forecache.hwprofiles.assumed import ASSUMED_INTERRUPTIONS
-from forecache.hwprofiles.speed import HostSpeed
-from forecache.hwprofiles.wake_ups import asleep_us
+from forecache.hwprofiles.speed import HostSpeed, asleep_us
 from forecache.sim.histogram import N_BUCKETS, LatencyHistogram, bucket_bounds_ps
 
 from ..step_times.interruptions import LONGEST_INTERRUPTION_US, late_wake_ups

@@ -531,11 +531,6 @@ def predict_cases(
         Runs at drawn numbers; 0 leaves the interval without its part from parameters.
     executor
         Where to run; threads on all cores if left out (compiled runs release the GIL).
-
-    Raises
-    ------
-    InputError
-        It would take longer than is allowed.
     """
     check_count(len(cases), len(cases) * (draws + replications))
     with (

@@ -24,7 +24,7 @@ from ..step_times.inputs import NodeInputs
 from ..step_times.locks import moves_items
 from ..step_times.persistence import check_persistence
 from ..step_times.sharing import Sharing, shared_physical_cores, shares_cores, sharing
-from ..step_times.tls import only_the_main_thread
+from ..step_times.tls import check_abilities, only_the_main_thread
 from .uncertainty import (
     AskedNumbers,
     Draw,
@@ -176,6 +176,7 @@ class System:
         """The same for numbers that somebody else found."""
         check_commands(scenario, self.engine.commands, engine=self.engine.id)
         check_persistence(scenario, self.engine)
+        check_abilities(scenario, self.engine)
         check_trace(scenario)
         most = self.engine.max_io_threads
         if scenario.io_threads > most:

@@ -8,10 +8,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from forecache.hwprofiles.instances import list_instances
+from forecache.hwprofiles.instances import list_instances, read_rows
 from forecache.hwprofiles.quantity import Source
 from forecache.hwprofiles.record import Record
-from forecache.hwprofiles.rows import read_rows
 from forecache.sim.errors import InputError
 
 from .table import NODE_PRICES, load_prices
@@ -85,13 +84,7 @@ class ManagedNode(Record):
 
 @lru_cache(maxsize=1)
 def list_nodes() -> tuple[ManagedNode, ...]:
-    """Every managed node, those with a price first.
-
-    Raises
-    ------
-    InputError
-        A row of `nodes.csv` is not as it should be, with its line.
-    """
+    """Every managed node, those with a price first."""
     table = load_prices(NODE_PRICES)
     bursts = {row.name: row.burst_gbit_per_s for row in list_instances()}
     priced = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,14 @@ HOURS_A_MONTH = 730.0
 
 NODE_PRICES = "elasticache-us-east-1"
 """Price table of managed nodes."""
+
+
+@dataclass(frozen=True)
+class HourlyPrice:
+    """The price of a server, node or host, and where it is from."""
+
+    usd_per_hour: float
+    note: str
 
 
 class ServerlessPrices(_Group):
@@ -153,13 +162,7 @@ class PriceTable(_Group):
         return ZonePrice(sides * each.best, charged, self.where(each.source))
 
     def node_usd_per_hour(self, node_type: str, engine: CacheEngine) -> float:
-        """Price of a node on demand, rounded to a hundredth of a cent as AWS does.
-
-        Raises
-        ------
-        InputError
-            The table has no such type.
-        """
+        """Price of a node on demand, rounded to a hundredth of a cent as AWS does."""
         row = self.node(node_type)
         factor = self.nodes.valkey_factor.best if engine == "valkey" else 1.0
         return round(row.redis_usd_per_hour * factor, 4)
@@ -196,13 +199,7 @@ class PriceTable(_Group):
 
 
 def load_prices(name: str) -> PriceTable:
-    """A table that is shipped, by its id, or a file of the same form by its path.
-
-    Raises
-    ------
-    InputError
-        There is no such table, or the file is not valid.
-    """
+    """A table that is shipped, by its id, or a file of the same form by its path."""
     tables = shipped("forecache.models.prices", "tables")
     if name in tables:
         return _shipped_table(tables[name])

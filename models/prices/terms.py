@@ -19,20 +19,7 @@ PAYMENTS: tuple[Payment, ...] = (
 
 _YEARS: dict[Payment, int] = {"reserved_1_year": 1, "reserved_3_years": 3}
 
-_WORDS: dict[Payment, str] = {
-    "on_demand": "on demand",
-    "reserved_1_year": "reserved for 1 year, nothing upfront",
-    "reserved_3_years": "reserved for 3 years, all upfront",
-    "savings_plan": "in a savings plan of 1 year",
-    "spot": "on the spot market",
-}
-
 _GENERATION = re.compile(r"cache\.[a-z]+([0-9]+)")
-
-
-def payment_words(payment: Payment) -> str:
-    """For a sentence: `reserved for 1 year, nothing upfront`."""
-    return _WORDS[payment]
 
 
 def node_usd_per_month(
@@ -41,11 +28,6 @@ def node_usd_per_month(
     """What 730 hours of a managed node cost; None where the table has no such price.
 
     What is paid upfront is spread evenly over the term. A service sells no nodes on a spot market.
-
-    Raises
-    ------
-    InputError
-        The table has no such type.
     """
     on_demand = HOURS_A_MONTH * table.node_usd_per_hour(node_type, engine)
     if payment == "on_demand":

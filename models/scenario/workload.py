@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
@@ -18,9 +18,11 @@ from .command_table import (
     COMMANDS,
     DESCRIBED_BY,
     CommandRow,
+    DataType,
     commands_on,
     optional,
     record_by_command,
+    with_items,
 )
 
 MOST_OUTSTANDING = 2_000_000
@@ -147,44 +149,18 @@ class Asked(_Record):
 
     @property
     def items(self) -> int:
-        """Keys, members or fields of the command."""
-        return 1
+        """Keys, members, fields, elements or entries of the command."""
+        more = type(self).model_fields.keys() - Asked.model_fields.keys()
+        return next((getattr(self, name) for name in more & _ITEMS), 1)
 
 
-class AskedKeys(Asked):
-    """A command of several keys."""
+_ITEMS = {"keys", "members", "fields", "elements", "entries"}
 
-    keys: int = Field(ge=1, le=10_000)
-    """Keys of one command."""
-
-    @property
-    def items(self) -> int:
-        """Keys."""
-        return self.keys
-
-
-class AskedMembers(Asked):
-    """A command of one or more members of a sorted set."""
-
-    members: int = Field(default=1, ge=1, le=10_000)
-    """Members that one command adds or returns."""
-
-    @property
-    def items(self) -> int:
-        """Members."""
-        return self.members
-
-
-class AskedFields(Asked):
-    """A command of one or more fields of a hash."""
-
-    fields: int = Field(default=1, ge=1, le=10_000)
-    """Fields that one command sets."""
-
-    @property
-    def items(self) -> int:
-        """Fields."""
-        return self.fields
+AskedKeys = with_items(Asked, "keys")
+AskedMembers = with_items(Asked, "members")
+AskedFields = with_items(Asked, "fields")
+AskedElements = with_items(Asked, "elements")
+AskedEntries = with_items(Asked, "entries")
 
 
 class AskedOther(Asked):
@@ -204,6 +180,11 @@ class AskedOther(Asked):
     keys: int = Field(default=1, ge=0, le=1)
     """Keys of strings that it looks up."""
 
+    @property
+    def items(self) -> int:
+        """One."""
+        return 1
+
     @model_validator(mode="after")
     def _named(self) -> AskedOther:
         if not re.fullmatch(r"[a-z][a-z0-9_.|-]*", self.name):
@@ -222,8 +203,7 @@ def _share_of(name: str, row: CommandRow) -> tuple[Any, Any]:
         "all": "its share",
         "keys": "its share and how many keys it has, `{share: 0.1, keys: 10}`",
     }.get(row.items, f"a bare share, or `{{share: 0.1, {row.items}: 2}}`")
-    asked = {"one": Asked, "keys": AskedKeys, "members": AskedMembers, "fields": AskedFields}
-    return optional(asked, row, f"{words}: {meaning}")
+    return optional(Asked, row, f"{words}: {meaning}")
 
 
 class Mix(record_by_command(_share_of)):  # type: ignore[misc]
@@ -256,28 +236,112 @@ class Mix(record_by_command(_share_of)):  # type: ignore[misc]
         } | {each.name: each for each in self.other or ()}
 
 
-class WorkloadSortedSets(_Record):
-    """The sorted sets that ZADD and ZRANGE work on, all alike."""
+class Collection(_Record):
+    """Keys that hold collections of one type, all alike."""
 
-    keys: int = Field(ge=1, le=10**10)
+    items: ClassVar[str]
+    """What each has, and the field that says how many."""
+
+    keys: int = Field(default=100_000, ge=1, le=10**10)
     """How many there are."""
-    members: int = Field(ge=1, le=10**9)
+
+    @property
+    def size(self) -> int:
+        """Members, fields, elements or entries of each."""
+        return int(getattr(self, self.items))
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of a member, an element or a field's name."""
+        names = (f"{name}_bytes" for name in ("member", "element", "field"))
+        return next(getattr(self, name) for name in names if name in type(self).model_fields)
+
+    @property
+    def field_value_bytes(self) -> int:
+        """Bytes of a field's value, if there is one."""
+        return int(getattr(self, "value_bytes", 0))
+
+
+class WorkloadSortedSets(Collection):
+    """The sorted sets that ZADD, ZRANGE and others work on, all alike."""
+
+    items = "members"
+    members: int = Field(default=100, ge=1, le=10**9)
     """Members of each."""
     member_bytes: int = Field(default=16, ge=1, le=64 * 1024)
     """Bytes of a member."""
 
 
-class WorkloadHashes(_Record):
-    """The hashes that HSET, HGET and HGETALL work on, all alike."""
+class WorkloadHashes(Collection):
+    """The hashes that HSET, HGET and others work on, all alike."""
 
-    keys: int = Field(ge=1, le=10**10)
-    """How many there are."""
-    fields: int = Field(ge=1, le=10**9)
+    items = "fields"
+    fields: int = Field(default=10, ge=1, le=10**9)
     """Fields of each."""
     field_bytes: int = Field(default=16, ge=1, le=64 * 1024)
     """Bytes of a field's name."""
     value_bytes: int = Field(default=16, ge=0, le=64 * 1024)
     """Bytes of a field's value."""
+
+
+class WorkloadLists(Collection):
+    """The lists that LPUSH, LRANGE and others work on, all alike."""
+
+    items = "elements"
+    elements: int = Field(default=100, ge=1, le=10**9)
+    """Elements of each."""
+    element_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of an element."""
+
+
+class WorkloadSets(Collection):
+    """The sets that SADD, SISMEMBER and others work on, all alike."""
+
+    items = "members"
+    members: int = Field(default=100, ge=1, le=10**9)
+    """Members of each."""
+    member_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a member; of a whole number, its digits."""
+    integers: bool = False
+    """Whether the members are whole numbers, of which small sets keep an array."""
+
+
+class WorkloadStreams(Collection):
+    """The streams that XADD, XRANGE and others work on, all alike; an entry has one field."""
+
+    items = "entries"
+    entries: int = Field(default=1000, ge=1, le=10**9)
+    """Entries of each."""
+    field_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a field's name."""
+    value_bytes: int = Field(default=16, ge=0, le=64 * 1024)
+    """Bytes of a field's value."""
+
+
+class Collections(_Record):
+    """What collections are like, where commands work on them."""
+
+    sorted_sets: WorkloadSortedSets | None = None
+    """What ZADD, ZRANGE and others work on, where commands on sorted sets are asked for: 100,000 of
+    100 members unless something else is said."""
+    hashes: WorkloadHashes | None = None
+    """What HSET, HGET and others work on, likewise: 100,000 of 10 fields."""
+    lists: WorkloadLists | None = None
+    """What LPUSH, LRANGE and others work on, likewise: 100,000 of 100 elements."""
+    sets: WorkloadSets | None = None
+    """What SADD, SMEMBERS and others work on, likewise: 100,000 of 100 members."""
+    streams: WorkloadStreams | None = None
+    """What XADD, XRANGE and others work on, likewise: 100,000 of 1,000 entries."""
+
+
+WORKLOADS: dict[DataType, type[Collection]] = {
+    "sorted_set": WorkloadSortedSets,
+    "hash": WorkloadHashes,
+    "list": WorkloadLists,
+    "set": WorkloadSets,
+    "stream": WorkloadStreams,
+}
+"""What is said of the collections of a type."""
 
 
 class SlowCommand(_Record):
@@ -302,7 +366,7 @@ class SlowCommand(_Record):
         return self
 
 
-class Workload(_Record):
+class Workload(Collections):
     """What the clients ask for, and when.
 
     `arrival` is `closed_loop` (each client waits for the replies to its batch, then thinks for
@@ -340,10 +404,6 @@ class Workload(_Record):
     popularity: Popularity = "uniform"
     """How requests spread over keys: `uniform`, `{zipf: 0.99}`, or `{hot_set: {keys: 0.1, requests:
     0.9}}`."""
-    sorted_sets: WorkloadSortedSets | None = None
-    """What ZADD and ZRANGE work on; only with one of them in `mix`."""
-    hashes: WorkloadHashes | None = None
-    """What HSET, HGET and HGETALL work on; only with one of them in `mix`."""
     slow_command: SlowCommand | None = None
     """A command that occupies the main thread now and then."""
     key_pattern: Literal["random", "sequential", "own_ranges", "one_sequence"] = "random"
@@ -360,13 +420,10 @@ class Workload(_Record):
             raise FieldError("command", found=self.command, valid="command or mix, not both")
         self._check_rate()
         for data_type, field in DESCRIBED_BY.items():
-            described, commands = getattr(self, field), set(commands_on(data_type))
-            needing = sorted(commands & set(self.commands))
-            if needing and described is None:
-                valid = f"a mapping of what {field} are like, which {needing[0]} in the mix needs"
-                raise FieldError(field, found=None, valid=valid)
-            if not needing and described is not None:
-                valid = f"{field} only with one of {', '.join(sorted(commands))} in mix"
+            described = getattr(self, field)
+            if described is not None and data_type not in self.collections:
+                first, *_, last = commands_on(data_type)
+                valid = f"{field} only with a command on them in mix, one of {first} to {last}"
                 raise FieldError(field, found=described.model_dump(), valid=valid)
         if self.clients * self.pipeline > MOST_OUTSTANDING:
             raise FieldError(
@@ -414,6 +471,16 @@ class Workload(_Record):
         if self.command is not None:
             return {self.command: Asked(share=1.0)}
         return (self.mix or Mix(get=0.8, set=0.2)).commands
+
+    @cached_property
+    def collections(self) -> dict[DataType, Collection]:
+        """What the collections are like that commands work on: as is said, or the defaults."""
+        asked = {COMMANDS[name].type for name in self.commands if name in COMMANDS}
+        return {
+            data_type: getattr(self, DESCRIBED_BY[data_type]) or like()
+            for data_type, like in WORKLOADS.items()
+            if data_type in asked
+        }
 
     @property
     def whole_key_bytes(self) -> int:

@@ -161,7 +161,7 @@ def _parse_ns(
         parsing += _stored_instructions(inputs, kind)
     if kind.row.work:
         parsing += (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
-    return inputs.user_ns(parsing) + value.reader_ns
+    return inputs.user_ns(parsing) + value.reader_ns + inputs.moving_ns
 
 
 def _formatting_ns(inputs: NodeInputs, kind: CommandKind, path: ValuePath) -> float:

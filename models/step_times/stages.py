@@ -24,13 +24,11 @@ from .inputs import NodeInputs, user_rate
 from .interruptions import interruption_table_ps, wake_latencies_ns
 from .locks import SECTIONS, futex_ns, item_locks, list_table, lock_table, section_ns
 from .persistence import LogTimes, copy_on_write_ps, log_times
-from .request_interval import shared_line_ns
 from .sharing import shares_cores
-from .siblings import sibling_scale
 from .stalls import stall_shares, with_stalls
 from .tls import TlsTimes, tls_times
 from .values import FREE_PUSH_SHARE
-from .workload_caches import WorkloadCaches, workload_caches
+from .workload_caches import WorkloadCaches, shared_line_ns, workload_caches
 
 KERNEL_VARIATION = 0.12
 """Coefficient of variation of a system call's duration from run to run (assumed: repeated socket
@@ -152,14 +150,16 @@ def node_times(inputs: NodeInputs) -> NodeTimes:
 def _event_loop(inputs: NodeInputs) -> Part:
     """Turns, polls, falling asleep and waking."""
     work, speed = inputs.work, inputs.speed
-    turn_ns, dozing_ns = inputs.user_ns(work.loop_instructions), _dozing_ns(work, speed)
+    turns = inputs.engine.turns_per_round
+    turn_ns = turns * inputs.user_ns(work.loop_instructions)
+    dozing_ns = _dozing_ns(work, speed)
     short = _short_sleep_scale(work, speed)
     crowded = shares_cores(inputs.scenario, inputs.sharing)
     return {
         # A turn takes some time whatever it finds, or time would stand still while it spins.
         "loop_ps": max(_SHORTEST_TURN_PS, _ps(turn_ns)),
         "own_turn_ps": max(_SHORTEST_TURN_PS, _ps(OWN_TURN_SHARE * turn_ns)),
-        "poll_ps": _ps(work.kernel_scale * speed.epoll_wait_ns),
+        "poll_ps": _ps(turns * work.kernel_scale * speed.epoll_wait_ns),
         "poll_event_ps": _ps(work.kernel_scale * speed.epoll_event_ns),
         "doze_ps": _ps(dozing_ns),
         "block_ps": _ps(_unblocking_ns(work, speed)),
@@ -179,12 +179,13 @@ def _sockets(inputs: NodeInputs, tls: TlsTimes, caches: WorkloadCaches) -> Part:
     """What the server does at its end of a connection."""
     work, speed = inputs.work, inputs.speed
     recv_ns, send_ns = inputs.socket_ns(speed)
+    event_ns = work.kernel_scale * inputs.reply_event_ns()
     # What else each byte takes, in either direction.
     byte_ns = caches.copy_wait_ns / caches.copied_bytes + tls.byte_ns
     return {
         "read_event_ps": _ps(inputs.user_ns(work.read_instructions)),
         "recv_ps": _ps(work.kernel_scale * recv_ns + tls.recv_ns),
-        "send_ps": _ps(_sending_ns(inputs, work.kernel_scale * send_ns) + tls.send_ns),
+        "send_ps": _ps(_sending_ns(inputs, work.kernel_scale * send_ns) + event_ns + tls.send_ns),
         "write_event_ps": _ps(inputs.user_ns(work.write_instructions)),
         "recv_ps_per_kib": _ps((inputs.recv_ns_per_byte() + byte_ns) * 1024),
         "send_ps_per_kib": _ps((inputs.send_ns_per_byte() + byte_ns) * 1024),
@@ -369,3 +370,30 @@ def _ps(time_ns: float) -> int:
 
 def _table(times_ns: object) -> np.ndarray:
     return np.rint(np.asarray(times_ns, float) * _PS_PER_NS).astype(np.int64)
+
+
+# --- two threads on one physical core: how much slower each of them runs --------------------------
+
+# On a host with two threads a core a CPU of the operating system is half a core. Linux gives a
+# thread a core of its own while there is one (`select_idle_core` in kernel/sched/fair.c), so that
+# only more busy threads than cores share some.
+
+
+def sibling_scale(cores: int, speed: float) -> np.ndarray:
+    """How many times as long a step takes, in units of 1 / `JITTER_ONE`, by busy threads from 0 on.
+
+    With b busy threads on c cores 2 (b - c) threads share one, each as often as any other: a
+    thread's mean speed is that of those that share and of those that don't, by their numbers.
+
+    Parameters
+    ----------
+    cores
+        Physical ones; 0: no two threads share one, and the table is empty.
+    speed
+        Of each of two threads on one core, against that of a thread that has it alone.
+    """
+    if cores == 0:
+        return np.zeros(0, np.int64)
+    busy = np.arange(2 * cores + 1)
+    sharing = 2 * np.maximum(0, busy - cores) / np.maximum(1, busy)
+    return np.rint(JITTER_ONE / (1 - sharing * (1 - speed))).astype(np.int64)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from forecache.hwprofiles.speed import HostSpeed
+from forecache.sim.errors import InputError
 
 from ..engines.profile import EngineProfile
 from ..scenario.schema import Scenario
@@ -120,6 +121,26 @@ def tls_times(
 def only_the_main_thread(scenario: Scenario, engine: EngineProfile) -> bool:
     """Whether an engine's I/O threads have nothing to do because connections are encrypted."""
     return scenario.tls is not None and engine.tls == "main_thread" and scenario.io_threads > 1
+
+
+def check_abilities(scenario: Scenario, engine: EngineProfile) -> None:
+    """Refuse I/O threads and TLS with a version that has none.
+
+    Raises
+    ------
+    InputError
+        The scenario asks for them.
+    """
+    if scenario.io_threads > 1 and engine.max_io_threads == 1:
+        raise InputError(
+            f"field 'io_threads': found {scenario.io_threads}; valid with {engine.id} is 1, since "
+            "that version has no I/O threads."
+        )
+    if scenario.tls is not None and engine.tls == "none":
+        raise InputError(
+            f"field 'tls': found connections with TLS; valid with {engine.id} is none, since that "
+            "version has no TLS."
+        )
 
 
 def connection_gap_ps(scenario: Scenario) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..engines.commands import CommandKind
 from ..engines.profile import EngineProfile
-from ..memory.key_lines import structures
+from ..memory.key_lines import VALUE, structures
 from ..memory.lines import Structure
 from ..memory.waits import Waits
 from ..scenario.schema import Scenario
@@ -54,8 +54,6 @@ RING_ENTRIES_PER_LINE = 4
 REPLY_INSTRUCTIONS = {"get": 395.0, "set": 133.0}
 """Of the instructions of a command those that format its reply: `reply` per request at pipeline 16
 and values of 16 bytes, counted by callgrind (bundle redis-7.0)."""
-
-VALUE = "value"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from forecache.hwprofiles import list_hosts, list_instances
 from forecache.models.engines.profile import list_engines
+from forecache.models.scenario.command_table import DESCRIBED_BY
 from forecache.models.scenario.kinds import NODE, check_kind
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Sweep
@@ -83,11 +84,6 @@ def with_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     ----------
     changes
         Texts by name of a control, as a form has them; of the switch true or false.
-
-    Raises
-    ------
-    InputError
-        There is no such control.
     """
     names = {control.name for control in CONTROLS}
     found = dict(data)
@@ -101,7 +97,7 @@ def with_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
         elif name == OFFERED:
             _set_load(workload, str(value).strip())
         elif name == GET_PERCENT:
-            for other in ("command", "sorted_sets", "hashes"):
+            for other in ("command", *DESCRIBED_BY.values()):
                 workload.pop(other, None)
             workload["mix"] = _mix(value)
         elif name == "engine":

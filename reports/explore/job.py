@@ -23,10 +23,11 @@ from forecache.models.advice.choice import KNEE, Candidate
 from forecache.models.advice.compare import differences
 from forecache.models.advice.paired import PairedQuantity
 from forecache.models.advice.quick_estimate import QuickEstimate, interruptions, quick_estimate
-from forecache.models.advice.server_price import ServerPrice, server_price
+from forecache.models.advice.server_price import server_price
 from forecache.models.footprint.limits import Room
 from forecache.models.footprint.node import node_room
 from forecache.models.prediction.system import System
+from forecache.models.prices.table import HourlyPrice
 from forecache.models.results.points import LoadPoint, Point
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
@@ -81,7 +82,7 @@ class Described:
     objective_ms: float | None
     """Bound on p99."""
     room: Room
-    price: ServerPrice | None
+    price: HourlyPrice | None
 
 
 @dataclass(frozen=True)
@@ -186,13 +187,7 @@ def answered(question: PageState) -> Iterator[Message]:
 
 
 def start_of(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
-    """The scenario to begin with: of a sweep over io_threads the quick estimates' knee.
-
-    Raises
-    ------
-    InputError
-        It is not valid, not of one node, or sweeps something else.
-    """
+    """The scenario to begin with: of a sweep over io_threads the quick estimates' knee."""
     scenario, threads = one_node(data, file=file)
     systems = load_cases(data)
     if threads:

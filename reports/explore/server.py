@@ -232,11 +232,6 @@ def serve(explorer: Explorer, *, port: int, ready: Callable[[str], None]) -> Non
         0 takes any that is free.
     ready
         Called with the page's address once it can be opened.
-
-    Raises
-    ------
-    InputError
-        The port is taken, or the packages of the extra are missing.
     """
     try:
         import starlette  # noqa: F401

@@ -38,13 +38,7 @@ _ESTIMATES = {each.name for each in fields(Point) if "Estimate" in str(each.type
 
 
 def write_data(study: Study, folder: Path) -> list[Path]:
-    """Write each table of a study as CSV, and as Parquet where pyarrow is installed.
-
-    Raises
-    ------
-    InputError
-        A file can't be written.
-    """
+    """Write each table of a study as CSV, and as Parquet where pyarrow is installed."""
     written = []
     for name, rows in tables_of(study).items():
         contents = {".csv": _csv(rows)}

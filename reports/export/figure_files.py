@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from forecache.hwprofiles.files import write_bytes_atomic
 
 from .. import figures
-from ..study_answer import Study
-from ..study_inputs import file_name
+from ..study_answer import Study, file_name
 from ..text.accuracy import quantities
 from ..text.points import chosen_point
 from .pdf import compiled
@@ -32,11 +31,6 @@ def write_figures(study: Study, folder: Path) -> list[Path]:
 
     PDF and SVG are vectors: the PDF has its font embedded, the SVG its letters as outlines, so that
     both look the same everywhere. PNG has 600 dots an inch.
-
-    Raises
-    ------
-    InputError
-        A file can't be written.
     """
     written = []
     for name, draw in _drawings(study):

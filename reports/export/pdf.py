@@ -11,8 +11,7 @@ from typing import Any
 from forecache.sim.errors import InputError
 from forecache.sim.installing import install_command
 
-from .tree import page_tree, standalone_svg
-from .typst_text import quoted, typst_source
+from .typst_text import page_tree, quoted, standalone_svg, typst_source
 
 EXTRA = "paper"
 

@@ -20,11 +20,6 @@ def write_report(path: Path, answer: Answer, question: Question | None = None) -
     ----------
     question
         What was asked; `question_of` says it of answers that hold their scenario.
-
-    Raises
-    ------
-    InputError
-        The file can't be written.
     """
     question = question or question_of(answer)
     if path.suffix.lower() != ".pdf":

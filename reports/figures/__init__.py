@@ -6,17 +6,14 @@ To add a figure, write a function like these and draw it in `view.py` of this ro
 """
 
 from .accuracy import accuracy
-from .canvas import HALF_PX, NARROW_PX, WIDE_PX, house_style
-from .capacity import scaling, throughput_by, utilisation
-from .distribution import latency_ccdf
-from .front import front
+from .canvas import HALF_PX, NARROW_PX, WIDE_PX, house_style, inline_svg, svg_text, write_svg
+from .capacity import front, scaling, throughput_by, utilisation
 from .host import memory_latency
-from .latency import latency_by_load, latency_knee_rps
+from .latency import latency_by_load, latency_ccdf, latency_knee_rps
 from .over_time import PLOT_PX, over_time, right_margin_px
 from .sensitivity import sensitivity
 from .stacked import limit_names, stacked
 from .stages import stages
-from .svg import inline_svg, svg_text, write_svg
 
 __all__ = [
     "HALF_PX",

@@ -5,12 +5,7 @@ from matplotlib.figure import Figure
 
 from forecache.models.advice.sensitivity.results import InputIndex, Sensitivity
 
-from ..text.sensitivity import (
-    input_name,
-    sensitivity_groups,
-    sensitivity_title,
-    share_with_bounds,
-)
+from ..text.explained import input_name, sensitivity_groups, sensitivity_title, share_with_bounds
 from .canvas import (
     HALF_PX,
     INK,

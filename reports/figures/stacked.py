@@ -12,7 +12,7 @@ from forecache.models.results.series import Floats, Stack
 
 from ..text.formats import count
 from ..text.quantities import quantity, quantity_unit
-from ..text.stacks import said, sizes_of
+from ..text.runs import said, sizes_of
 from .canvas import (
     ACCENT,
     GENERATOR,

@@ -58,7 +58,6 @@ from .card import Card
 from .tables import tables_of
 from .tidy import TidyTable
 
-_MOST_FACTS = 12
 _MOST_COLUMNS = 8
 
 

@@ -19,8 +19,7 @@ from forecache.sim.errors import InputError
 from .. import figures
 from ..text.formats import is_number
 from ..text.points import chosen_point
-from ..text.runs import moments_of, panels_of, point_title, without_idle
-from ..text.stacks import ticks_of
+from ..text.runs import moments_of, panels_of, point_title, ticks_of, without_idle
 
 Figures = Mapping[str, Callable[[], Any]]
 

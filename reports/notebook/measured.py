@@ -9,15 +9,14 @@ from typing import Any
 from forecache.calibration.check.answers import CheckAnswer
 from forecache.calibration.doctor.abilities import Diagnosis
 from forecache.calibration.fit.report import CalibrationReport
-from forecache.calibration.validate.articles import JudgedClaims
 from forecache.calibration.validate.comparison import Validation
 from forecache.models.results.displayed import Displayed
 
 from .. import figures
 from ..study_answer import Study
 from ..text.accuracy import accuracy_rows, calibration_warnings, quantities
-from ..text.engines import engine_name
 from ..text.formats import plain
+from ..text.settings import engine_name
 from .card import Card
 from .tables import Tables, points_table
 from .tidy import TidyTable, flat_table, tidy
@@ -39,8 +38,6 @@ def measured_tables(result: Displayed) -> Tables:
             "points": lambda: flat_table(result.points),
             "parameters": lambda: flat_table(result.parameters),
         }
-    if isinstance(result, JudgedClaims):
-        return {"claims": lambda: flat_table(result.rows)}
     if isinstance(result, Diagnosis):
         return {"abilities": lambda: _abilities(result)}
     if isinstance(result, Study):

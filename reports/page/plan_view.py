@@ -15,9 +15,10 @@ from ..text.bills import (
     not_priced_sentences,
     unplaced_rows,
 )
-from ..text.compression import compression_facts, compression_heading
 from ..text.plans import (
     chosen_row,
+    compression_facts,
+    compression_heading,
     cost_phrase,
     data_tiering_phrase,
     demand_phrase,

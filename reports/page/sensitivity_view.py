@@ -8,17 +8,17 @@ from forecache.models.advice.node_answers import Recommended, StudyTarget
 from forecache.models.advice.sensitivity.results import Sensitivity
 
 from .. import figures
-from ..text.formats import margin, sentence
-from ..text.method import sensitivity_title
-from ..text.points import chosen_point
-from ..text.sensitivity import (
+from ..text.explained import (
     input_name,
     sensitivity_groups,
     sensitivity_notes,
     share_with_bounds,
     spread_phrase,
 )
-from ..text.sensitivity import sensitivity_title as moves_title
+from ..text.explained import sensitivity_title as moves_title
+from ..text.formats import margin, sentence
+from ..text.method import sensitivity_title
+from ..text.points import chosen_point
 from ..text.wording import interval_parts, known_phrase, narrowing
 from .drawing import Drawer
 

@@ -7,35 +7,34 @@ from forecache.models.results.series import Fact, Run, RunsOverTime, Stack, Tabl
 
 from .. import figures
 from ..text.formats import count
-from ..text.over_seeds import outcomes, seeds_sentence
 from ..text.quantities import quantity
 from ..text.repeat import Question, repeat_view
 from ..text.runs import (
     Moment,
     Panel,
     cell_texts,
+    chosen_text,
     clock_times,
     comparison,
     fact_text,
+    flagged,
+    highest_of,
     kind_word,
     last_of,
     moment_times,
     moments_of,
+    notes_of,
+    outcomes,
     panels_of,
     point_title,
-    title_of,
-    without_idle,
-)
-from ..text.stacks import (
-    chosen_text,
-    flagged,
-    highest_of,
-    notes_of,
     said,
+    seeds_sentence,
     stacks_of,
     table_of,
     ticks_of,
+    title_of,
     totals_of,
+    without_idle,
 )
 from .drawing import Drawer, FigureView
 

@@ -9,7 +9,6 @@ from forecache.models.advice.thread_plan.plan import ThreadPlan
 from forecache.models.results.points import Point
 
 from .. import figures
-from ..text.engines import engine_name
 from ..text.formats import (
     UNKNOWN,
     count,
@@ -34,7 +33,7 @@ from ..text.points import (
     target_warnings,
 )
 from ..text.repeat import Question, repeat_view
-from ..text.settings import setting_name, setting_text
+from ..text.settings import engine_name, setting_name, setting_text
 from ..text.thread_plan import (
     GAINS_HEADER,
     configuration_text,

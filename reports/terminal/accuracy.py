@@ -1,7 +1,6 @@
 """Calibration and validation in a terminal."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.padding import Padding
@@ -11,8 +10,6 @@ from rich.text import Text
 from forecache.calibration.fit.report import CalibrationReport, FittedNumber, WhatDataTell
 from forecache.calibration.validate.comparison import (
     ComparedPoint,
-    CounterCheck,
-    DataProvenance,
     MetricErrors,
     Validation,
 )
@@ -25,7 +22,6 @@ from ..text.accuracy import (
     role_name,
     worst_points,
 )
-from ..text.engines import engine_name
 from ..text.formats import (
     UNKNOWN,
     milliseconds,
@@ -35,10 +31,10 @@ from ..text.formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from ..text.settings import setting_name, setting_text, varying_keys
+from ..text.settings import engine_name, setting_name, setting_text, varying_keys
 from ..text.wording import depth_phrase
 from .columns import Column, print_columns, widths
-from .console import add_setting_column, plain_table, print_warnings
+from .console import plain_table, print_warnings
 
 _WIDE = 120
 """Columns from which on a table has room for notes."""
@@ -126,18 +122,12 @@ def print_validation(validation: Validation, console: Console) -> None:
     """Print predictions against a dataset: every point, the errors by metric, the knee."""
     points, host, origins = validation.points, validation.host, validation.provenance
     console.print(Text(validation.dataset.title, style="bold"))
-    about = []
-    if host is not None:
-        stands = " stands in for a host that is unnamed or has no profile"
-        about.append(f"{host.id}{'' if host.named else stands}")
-    if validation.engine is not None:
-        about.append(validation.engine.id)
-    if about:
-        console.print(Text(", ".join(about), style="dim"))
+    stands = "" if host.named else " stands in for a host that is unnamed or has no profile"
+    console.print(Text(f"{host.id}{stands}, {validation.engine.id}", style="dim"))
     for factor in validation.fitted:
         bounds = f" ({factor.low:.2f}–{factor.high:.2f})"
         console.print(Text(f"fitted: {factor.name} ×{factor.factor:.2f}{bounds}"))
-    if isinstance(origins, DataProvenance) and origins.calibration_points:
+    if origins.calibration_points:
         fitted, beside = origins.calibration_points, origins.same_machine_points
         words = f"fitted to the throughput of {len(fitted)} of {len(points)} points"
         if beside:
@@ -155,7 +145,6 @@ def print_validation(validation: Validation, console: Console) -> None:
     if any(point.uncertainty for point in points):
         console.print(Text(_LEGEND, style="dim"))
     _print_summary(validation.summary, console)
-    _print_counters(validation.counters, console)
     if validation.knee:
         console.print()
     for label, knee in validation.knee.items():
@@ -166,10 +155,8 @@ def print_validation(validation: Validation, console: Console) -> None:
 
 def _learned_points(validation: Validation) -> int:
     """How many points of a dataset the host of the catalogue was fitted to."""
-    origins, host = validation.provenance, validation.host
-    if host is None or not isinstance(origins, DataProvenance):
-        return 0
-    return len(origins.profiles[f"host {host.id}"].points.get(validation.dataset.id, ()))
+    profile = validation.provenance.profiles[f"host {validation.host.id}"]
+    return len(profile.points.get(validation.dataset.id, ()))
 
 
 def _print_summary(summary: Mapping[str, MetricErrors], console: Console) -> None:
@@ -187,37 +174,8 @@ def _print_summary(summary: Mapping[str, MetricErrors], console: Console) -> Non
     console.print(table)
 
 
-def _print_counters(checks: Sequence[CounterCheck], console: Console) -> None:
-    """What a profiler counted over whole runs, beside what the model says of them."""
-    if not checks:
-        return
-    keys = varying_keys([check.given for check in checks])
-    console.print()
-    console.print(Text("Counters of whole runs, per request, not fitted", style="bold"))
-    table = plain_table()
-    for key in keys:
-        add_setting_column(table, key)
-    for column in ("CPUs", "model", "cycles", "model", "instructions", "own code, model"):
-        table.add_column(column, justify="right", overflow="fold")
-    for check in checks:
-        used, cycles, instructions = check.cpus_used, check.cycles, check.instructions
-        table.add_row(
-            *(Text(plain(check.given.get(key))) for key in keys),
-            *(f"{cpus:.2f}" for cpus in (used.measured, used.predicted)),
-            *(f"{count:,.0f}" for count in (cycles.measured, cycles.predicted)),
-            f"{instructions.measured:,.0f}",
-            f"{instructions.predicted_user:,.0f}",
-        )
-    console.print(table)
-    console.print(
-        Text("own code: without the kernel’s instructions and without spinning", style="dim")
-    )
-
-
 def _metric_name(metric: str) -> str:
     names = {"throughput_rps": "throughput", "mean_ms": "mean latency"}
-    if metric.endswith("_bytes"):
-        return metric.removesuffix("_bytes").replace("_", " ") + ", bytes"
     return names.get(metric, metric.removesuffix("_ms"))
 
 
@@ -226,20 +184,19 @@ def _print_validated_metric(points: Sequence[ComparedPoint], metric: str, consol
     keys = varying_keys(given)
     console.print()
     console.print(Text(_metric_name(metric), style="bold"))
-    shown = {"ms": milliseconds, "rps": rate, "bytes": _bytes}
-    show = shown.get(metric.rsplit("_", 1)[-1], plain)
-    # Of memory nothing is ever fitted.
-    fittable = not metric.endswith("_bytes")
+    show = rate if metric.endswith("_rps") else milliseconds
+    roles = [role_name(point.role) for point in points]
     settings = [
         Column(setting_name(key), [plain(row.get(key)) for row in given], wraps=True)
         for key in keys
     ]
     errors = [percent(point.relative_error.get(metric), signed=True) for point in points]
     others = [
+        Column("role", roles, to_the_right=False),
         Column("observed", [show(point.observed.get(metric)) for point in points]),
         Column(
             "predicted (95%)",
-            [_predicted(point.predicted.get(metric), metric, show) for point in points],
+            [_predicted(point.predicted.get(metric), metric) for point in points],
         ),
         Column("error", errors),
     ]
@@ -249,9 +206,6 @@ def _print_validated_metric(points: Sequence[ComparedPoint], metric: str, consol
             Column("u", [percent((point.uncertainty or {}).get(metric)) for point in points]),
             Column("|E|/u", [UNKNOWN if r is None else f"{r:.1f}" for r in ratios]),
         ]
-    if fittable:
-        roles = [role_name(point.role) for point in points]
-        others.insert(0, Column("role", roles, to_the_right=False))
     bands = [point.band for point in points]
     if len(set(bands)) > 1:
         others.append(Column("band", bands, wraps=True, to_the_right=False))
@@ -262,18 +216,8 @@ def _print_validated_metric(points: Sequence[ComparedPoint], metric: str, consol
     print_columns([*settings, *others], console, lead=len(settings))
 
 
-def _predicted(estimate: Estimate | None, metric: str, show: Callable[[float | None], str]) -> str:
+def _predicted(estimate: Estimate | None, metric: str) -> str:
     """A predicted number with its interval."""
     if estimate is None:
         return UNKNOWN
-    if metric.endswith("_rps"):
-        return rate_with_bounds(estimate)
-    if metric.endswith("_ms"):
-        return time_with_bounds(estimate)
-    if math.isinf(estimate.high):
-        return f"{show(estimate.value)} ({show(estimate.low)} or more)"
-    return f"{show(estimate.value)} ({show(estimate.low)}–{show(estimate.high)})"
-
-
-def _bytes(size_bytes: float | None) -> str:
-    return UNKNOWN if size_bytes is None else f"{size_bytes:,.0f}"
+    return (rate_with_bounds if metric.endswith("_rps") else time_with_bounds)(estimate)

@@ -4,7 +4,7 @@ Every function prints to the rich console it is given and treats strings as text
 markup. Commands and configuration are printed unwrapped, so that they can be copied.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -13,25 +13,40 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from forecache.models.advice.compare import NodeComparison
 from forecache.models.advice.next_measurement import MeasureNext
 from forecache.models.advice.node_answers import NodeAnswer, Recommended
 from forecache.models.advice.recommend import Recommendation
+from forecache.models.advice.thread_plan.plan import ThreadPlan
 from forecache.models.results.points import Point
+from forecache.sim.statistics import Estimate
 
-from ..text.formats import UNKNOWN, margin, milliseconds, percent, probability, rate_with_bounds
+from ..text.differences import HEADER, LEGEND, rows, side_phrase, warnings
+from ..text.formats import (
+    UNKNOWN,
+    is_wide,
+    margin,
+    milliseconds,
+    percent,
+    probability,
+    rate_with_bounds,
+    rate_with_margin,
+)
 from ..text.points import (
     SETTING,
     by_threads,
     chosen_point,
     mean_percent,
+    point_warnings,
     short_limit,
     standing,
     subtitle_phrase,
+    swept_columns,
     target_warnings,
     threads_alike,
 )
 from ..text.settings import setting_name
-from ..text.thread_plan import configuration_text
+from ..text.thread_plan import GAINS_HEADER, configuration_text, cpu_rows, gain_rows, title_phrase
 from ..text.wording import (
     action,
     headline_facts,
@@ -44,17 +59,6 @@ from ..text.wording import (
 )
 from .columns import Column, print_most_columns
 from .console import print_warning, print_warnings
-from .points import print_legend, print_points
-from .thread_plan import print_thread_plan
-
-__all__ = [
-    "print_answer",
-    "print_measurements",
-    "print_points",
-    "print_recommendation",
-    "print_study",
-    "print_subtitle",
-]
 
 if TYPE_CHECKING:
     from ..study_answer import Study
@@ -213,3 +217,146 @@ def print_measurements(measure_next: MeasureNext, console: Console) -> None:
         console.print(Text(f"{gain.what}: {margin(gain.margin)}"))
         for command in gain.commands:
             console.print(Text("  " + command, style="cyan"), soft_wrap=True)
+
+
+# --- points of a sweep ---------------------------------------------------------------------------
+
+
+_MEANINGS = {
+    "main": "main thread",
+    "I/O": "I/O threads",
+    "work": "worker threads",
+    "load": "load generator",
+}
+# Left out one after the other where the terminal is too narrow for all columns.
+_DISPENSABLE = ("load", "p50", "I/O", "work", "main")
+
+
+def print_points(points: Sequence[Point], console: Console) -> None:
+    """Print the points that `forecache simulate` predicted, one row each.
+
+    The leading columns are what the sweep varies. Where not all columns fit, the less important
+    ones are left out; where even the others don't, every point is a block of lines. No word is cut.
+    """
+    shown = print_most_columns(_columns(points), console, dispensable=_DISPENSABLE)
+    if shown:
+        print_legend(shown, console)
+        _print_wide(points, console)
+    print_warnings(point_warnings(points), console)
+
+
+def _columns(points: Sequence[Point]) -> list[Column]:
+    """All columns: what is swept, then what is predicted."""
+
+    def of(
+        name: str, cells: Iterable[str], *, wraps: bool = False, to_the_right: bool = True
+    ) -> Column:
+        return Column(name, list(cells), wraps=wraps, to_the_right=to_the_right)
+
+    def latency(estimate: Estimate | None) -> str:
+        return milliseconds(estimate.value) if estimate else UNKNOWN
+
+    alike = threads_alike(points)
+    main = of("main", (percent(point.main_thread_utilisation) for point in points))
+    return [
+        *(of(name, cells, wraps=True) for name, cells in swept_columns(points)),
+        of(
+            "requests/s ±95%",
+            (rate_with_margin(point.throughput_rps) for point in points),
+            to_the_right=False,
+        ),
+        of("p50", (latency(point.p50_ms) for point in points)),
+        of("p99", (latency(point.p99_ms) for point in points)),
+        *([] if alike else [main]),
+        of(
+            "work" if alike else "I/O",
+            (mean_percent(point.io_thread_utilisation) for point in points),
+        ),
+        of("load", (percent(point.load_generator_utilisation) for point in points)),
+        of("limit", map(short_limit, points), wraps=True, to_the_right=False),
+        of(
+            "verdict",
+            (point.verdict.lower() for point in points),
+            to_the_right=False,
+        ),
+    ]
+
+
+def _print_wide(points: Sequence[Point], console: Console) -> None:
+    if any(is_wide(point.throughput_rps) for point in points):
+        text = "a range: the interval is too wide for ±; `forecache explain` says what narrows it"
+        console.print(Text(text, style="dim"))
+
+
+def print_legend(columns: list[Column], console: Console) -> None:
+    """Say of which threads the columns that are shown tell how busy they are."""
+    names = [column.name for column in columns if column.name in _MEANINGS]
+    if not names or not columns[0].cells:
+        return
+    meanings = [_MEANINGS[name] for name in names]
+    *others, last = meanings
+    listed = f"{', '.join(others)} and {last}" if others else last
+    are = "are" if others or last.endswith("s") else "is"
+    console.print(Text(f"{', '.join(names)}: how busy the {listed} {are}", style="dim"))
+
+
+# --- a thread plan -------------------------------------------------------------------------------
+
+
+_LEGEND = (
+    "gain: in requests/s or as named, of the plan over the plan without the piece, with the 95% "
+    "interval of what the two do not share"
+)
+
+
+def print_thread_plan(plan: ThreadPlan, console: Console) -> None:
+    """Print who gets which CPUs, what each piece gains, and how to install it."""
+    console.print()
+    console.print(Text(title_phrase(plan), style="bold"))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", style="cyan")
+    for who, cpus in cpu_rows(plan):
+        table.add_row(Text(who), Text(cpus))
+    console.print(Padding(table, (0, 0, 0, 2)))
+    for note in plan.notes:
+        console.print(Text(note, style="dim"))
+    rows = gain_rows(plan)
+    if rows:
+        console.print()
+        cells = [list(column) for column in zip(*rows, strict=True)]
+        columns = [
+            Column(name, own, wraps=name != GAINS_HEADER[-1], to_the_right=False)
+            for name, own in zip(GAINS_HEADER, cells, strict=True)
+        ]
+        print_most_columns(columns, console, dispensable=())
+        console.print(Text(_LEGEND, style="dim"))
+    if plan.start:
+        console.print()
+        console.print(Text("Start it with", style="bold"))
+        console.print(Text("  " + plan.start, style="cyan"), soft_wrap=True)
+        console.print(
+            Text("--emit DIR writes all of it, with systemd units and scripts for interrupts.")
+        )
+
+
+# --- two nodes side by side ----------------------------------------------------------------------
+
+
+_SIDES = ("before", "after")
+_WRAPPED = (*_SIDES, HEADER[-1])
+
+
+def print_comparison(answer: NodeComparison, console: Console) -> None:
+    """Print what is compared, then a row for each quantity."""
+    for called, side in (("before", answer.first), ("after", answer.second)):
+        console.print(Text(f"{called:8}{side_phrase(side)}", style="dim"))
+    console.print()
+    cells = [list(column) for column in zip(*rows(answer), strict=True)]
+    columns = [
+        Column(name, own, wraps=name in _WRAPPED, to_the_right=0 < index < len(HEADER) - 1)
+        for index, (name, own) in enumerate(zip(HEADER, cells, strict=True))
+    ]
+    print_most_columns(columns, console, dispensable=_SIDES)
+    console.print(Text(LEGEND, "dim"))
+    print_warnings(warnings(answer), console)

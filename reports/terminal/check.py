@@ -10,9 +10,8 @@ from rich.text import Text
 from forecache.calibration.check.answers import CheckAnswer, ComparedQuantity, GapCause
 from forecache.sim.statistics import Estimate
 
-from ..text.engines import engine_name
 from ..text.formats import Unit, percent, plain, rate_unit, time_unit, with_bounds
-from ..text.settings import setting_name
+from ..text.settings import engine_name, setting_name
 from .columns import Column, print_most_columns
 from .console import print_warnings
 

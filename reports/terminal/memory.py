@@ -14,8 +14,8 @@ from forecache.models.footprint.answers import (
 )
 from forecache.models.footprint.fitting import Fitting
 
-from ..text.estimates import estimate_text
 from ..text.formats import UNKNOWN, byte_size, count, plain
+from ..text.quantities import estimate_text
 from ..text.settings import setting_name, varying_keys
 from .columns import Column, print_columns
 from .console import print_warning

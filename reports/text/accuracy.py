@@ -8,7 +8,6 @@ from typing import Any
 from forecache.calibration.fit.report import CalibrationReport, Directions, FitPoint, FittedNumber
 from forecache.models.advice.node_answers import NumberOrigin
 
-from ..study_answer import HostNumber
 from .formats import UNKNOWN, byte_size, nanoseconds, percent, plain, rate
 
 WORST_POINTS = 8
@@ -147,7 +146,7 @@ def without_common_note(rows: list[dict[str, str]]) -> tuple[list[dict[str, str]
 
 
 def parameter_rows(
-    parameters: Iterable[FittedNumber | HostNumber | NumberOrigin],
+    parameters: Iterable[FittedNumber | NumberOrigin],
 ) -> list[dict[str, str]]:
     """Return the cells of a parameter table: name, value, unit, range, kind, note."""
     table = []

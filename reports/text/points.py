@@ -13,9 +13,8 @@ from forecache.models.advice.node_answers import (
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.results.points import Point, Unmet
 
-from .engines import engine_name
 from .formats import UNKNOWN, percent, plain
-from .settings import setting_name, setting_text, value_text, varying_keys
+from .settings import engine_name, setting_name, setting_text, value_text, varying_keys
 
 SETTING = "io_threads"
 """The field that a recommendation is about."""

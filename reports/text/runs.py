@@ -3,11 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from forecache.models.results.series import Fact, Mark, Run, RunPoint, RunsOverTime, Series, Table
+import numpy as np
 
-from .estimates import estimate_text
-from .formats import is_number
-from .quantities import SHARE_PANELS, is_count, quantity, quantity_unit
+from forecache.models.advice.paired import LEAST_DIFFERENCE
+from forecache.models.results.series import (
+    Fact,
+    Floats,
+    Mark,
+    Run,
+    RunPoint,
+    RunsOverTime,
+    Series,
+    Stack,
+    Table,
+    Ticks,
+)
+from forecache.sim.words import NO_CLEAR_DIFFERENCE
+
+from .formats import count, is_number
+from .quantities import SHARE_PANELS, estimate_text, is_count, quantity, quantity_unit
 from .settings import setting_name, setting_text
 
 _ORDER = {
@@ -203,3 +217,155 @@ def _shared_unit(facts: Sequence[Fact]) -> str:
     units = {fact.unit for fact in facts if fact is not _NOTHING}
     unit = units.pop() if len(units) == 1 else ""
     return unit if unit and is_count(unit) else ""
+
+
+# --- over several seeds --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One fact at all points of a sweep."""
+
+    name: str
+    """With its unit, where values are written without one."""
+    rows: list[tuple[str, str, str]]
+    """For each point what is given at it, the mean, the difference to the first point."""
+
+
+def seeds_sentence(result: RunsOverTime) -> str:
+    """How many seeds there were; empty if only one."""
+    first = result.provenance.seed
+    if result.seeds < 2:
+        return ""
+    return (
+        f"Means over seeds {first} to {first + result.seeds - 1} with 95% intervals; "
+        f"what happens over time is that of seed {first}"
+    )
+
+
+def outcomes(points: Sequence[RunPoint], compared: Comparison) -> tuple[list[str], list[Outcome]]:
+    """What differs between points that were run with the same seeds, fact by fact.
+
+    Returns
+    -------
+    tuple
+        Names of the three columns, and the facts.
+    """
+    labels = [", ".join(cells[: compared.leading]) for cells in compared.rows]
+    columns = [
+        ", ".join(compared.columns[: compared.leading]),
+        "mean (95%)",
+        f"difference to {labels[0]} (95%)",
+    ]
+    by_name = [{fact.name: fact for fact in point.run.facts} for point in points]
+    found = []
+    names = zip(compared.columns, compared.heads, strict=True)
+    for name, head in list(names)[compared.leading :]:
+        facts = [facts.get(name, Fact(name, None)) for facts in by_name]
+        unit = next((fact.unit for fact in facts if fact.unit), "")
+        shown = unit if head == name else ""
+        cells = [
+            (label, _mean(fact, shown), _difference(fact, shown))
+            for label, fact in zip(labels, facts, strict=True)
+        ]
+        found.append(Outcome(head, cells))
+    return columns, found
+
+
+def _mean(fact: Fact, unit: str) -> str:
+    return estimate_text(fact.value, fact.low, fact.high, unit)
+
+
+def _difference(fact: Fact, unit: str) -> str:
+    """`+1.2 ms (+0.3 to +2.7)`, or `no clear difference (−0.3 to +2.7)`."""
+    against = fact.against_first
+    if against is None:
+        return ""
+    text = estimate_text(against.value, against.low, against.high, unit, signed=True)
+    first = fact.value - against.value if is_number(fact.value) else 0.0
+    holds_zero = against.low <= 0.0 <= against.high
+    if not holds_zero and abs(against.value) >= LEAST_DIFFERENCE * abs(first):
+        return text
+    _, bracket, interval = text.partition("(")
+    return f"{NO_CLEAR_DIFFERENCE} {bracket}{interval}".rstrip()
+
+
+# --- stacked bars and ticks ----------------------------------------------------------------------
+
+
+MOST_ROWS = 20
+"""Bars that a table tells one by one."""
+
+_GROUPS = 10
+
+
+def stacks_of(run: Run) -> list[Stack]:
+    """A run's stacks in the order of time."""
+    return sorted(run.stacks, key=lambda stack: stack.time_s)
+
+
+def sizes_of(stack: Stack) -> Floats:
+    """(bars, layers) sizes."""
+    return np.array([bar.rounded_sizes for bar in stack.bars], dtype=np.float64)
+
+
+def totals_of(stack: Stack) -> Floats:
+    """(bars,) heights."""
+    return np.asarray(sizes_of(stack).sum(axis=1))
+
+
+def highest_of(stack: Stack) -> float:
+    """The greatest of all heights and limits."""
+    return max(float(totals_of(stack).max()), *(limit.value for limit in stack.limits), 0.0)
+
+
+def flagged(stack: Stack) -> list[int]:
+    """Indices of the bars that are set apart."""
+    return [index for index, bar in enumerate(stack.bars) if bar.flag]
+
+
+def said(stack: Stack, index: int) -> str:
+    """What there is to say about a bar: `host 17, 214 GB: hot; ...`."""
+    bar = stack.bars[index]
+    told = "; ".join(text for text in (bar.flag, bar.note) if text)
+    return f"{bar.name}, {quantity(float(totals_of(stack)[index]), stack.unit)}: {told}"
+
+
+def ticks_of(run: Run) -> list[Ticks]:
+    """What happens often; left out where it never did."""
+    return [ticks for ticks in run.ticks if ticks.counts.any()]
+
+
+def table_of(stack: Stack) -> tuple[list[str], list[list[str]]]:
+    """Names of columns, and rows: a bar each, or the mean of every tenth of many bars."""
+    all_sizes = sizes_of(stack)
+    used = [i for i in range(len(stack.layers)) if all_sizes[:, i].any()]
+    columns = [stack.what, "in all", *(stack.layers[i].name for i in reversed(used))]
+    if len(stack.bars) <= MOST_ROWS:
+        named = [(bar.name, np.array([i])) for i, bar in enumerate(stack.bars)]
+    else:
+        parts = np.array_split(np.arange(len(stack.bars)), _GROUPS)
+        named = list(zip(_group_names(), parts, strict=True))
+    found = []
+    for name, part in named:
+        sizes = all_sizes[part].mean(axis=0)
+        cells = [float(sizes.sum()), *(float(sizes[i]) for i in reversed(used))]
+        found.append([name, *(quantity(round(cell, 6), stack.unit) for cell in cells)])
+    return columns, found
+
+
+def _group_names() -> Sequence[str]:
+    return ("highest tenth", *(f"{n}. tenth" for n in range(2, _GROUPS)), "lowest tenth")
+
+
+def notes_of(stack: Stack) -> list[str]:
+    """What there is to say about single bars, flagged ones first."""
+    noted = [i for i, bar in enumerate(stack.bars) if bar.note and not bar.flag]
+    return [said(stack, index) for index in (*flagged(stack), *noted)]
+
+
+def chosen_text(stack: Stack) -> str:
+    """`100 hosts`, or how many of them have a bar."""
+    all_of_them = f"{count(stack.count)} {stack.what}{'s' * (stack.count != 1)}"
+    shown = len(stack.bars)
+    return all_of_them if shown == stack.count else f"{shown} of {all_of_them}, evenly chosen"

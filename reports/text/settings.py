@@ -1,7 +1,8 @@
 """Swept fields and their values as a reader knows them."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from .formats import count, is_number, plain
 
@@ -35,3 +36,33 @@ def varying_keys(given: Sequence[Mapping[str, Any]]) -> list[str]:
     keys = list(dict.fromkeys(key for each in given for key in each))
     varying = [key for key in keys if len({repr(each.get(key)) for each in given}) > 1]
     return varying or keys
+
+
+# --- engines -------------------------------------------------------------------------------------
+
+
+class NamedEngine(Protocol):
+    """An engine in an answer: the id of its profile, and the version it stands for."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+
+def engine_name(engine: NamedEngine) -> str:
+    """Return `valkey 9.1.2` for profile `valkey-9.1`, and `mine 9.1.2` for another.
+
+    A profile that was fitted on a host has its id behind that of the engine.
+    """
+    on_host = re.fullmatch(r"([a-z]+-\d[\d.]*)-(.+)", engine.id)
+    if on_host is not None:
+        return f"{_name(on_host[1], engine.version)} as observed on {on_host[2]}"
+    return _name(engine.id, engine.version)
+
+
+def _name(profile: str, version: str) -> str:
+    family, _, generation = profile.rpartition("-")
+    same = version == generation or version.startswith(f"{generation}.")
+    return f"{family if family and same else profile} {version}"

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
+from evidence.validation.counters import counter_checks
 from forecache import cli, verbs
 from forecache.calibration.validate.comparison import ComparedPoint, ServerWork
-from forecache.calibration.validate.counters import counter_checks
 from forecache.calibration.validate.dataset import (
     UNKNOWN_NOISE,
     list_datasets,
@@ -132,8 +132,8 @@ def test_what_no_model_predicts_is_said_and_not_validated(
 
 def test_the_catalogue_says_which_datasets_are_not_predicted_and_why() -> None:
     rows = {row["id"]: row for row in verbs.catalog()["datasets"]}
-    assert "validate slot-migration" in rows["slot-migration"]["not_predicted"]
-    assert "validate memory-footprint" in rows["memory-footprint"]["not_predicted"]
+    assert "evidence.validation slot-migration" in rows["slot-migration"]["not_predicted"]
+    assert "evidence.validation memory-footprint" in rows["memory-footprint"]["not_predicted"]
     assert rows["valkey-8.1.1-c8g-unix-p1"]["not_predicted"] is None
     for dataset in list_datasets():
         assert rows[dataset.id]["not_predicted"] == why_not_predicted(dataset)

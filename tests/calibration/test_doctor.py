@@ -12,12 +12,16 @@ import pytest
 from rich.console import Console
 
 from forecache.calibration.doctor import diagnose as doctor
-from forecache.calibration.doctor import machine_abilities, program_abilities, software_abilities
-from forecache.calibration.doctor.abilities import Ability, Diagnosis
-from forecache.calibration.doctor.diagnose import diagnose
-from forecache.calibration.doctor.program_abilities import version_in
-from forecache.calibration.doctor.software_abilities import extras, simulation_speed
-from forecache.hwprofiles.capture.noise import MachineNoise
+from forecache.calibration.doctor import diagnose as module
+from forecache.calibration.doctor.diagnose import (
+    Ability,
+    Diagnosis,
+    diagnose,
+    extras,
+    simulation_speed,
+    version_in,
+)
+from forecache.hwprofiles.capture.surroundings import MachineNoise
 from forecache.reports.terminal.doctor import print_diagnosis
 from forecache.sim.installing import install_command
 from forecache.sim.plain import plain
@@ -177,7 +181,7 @@ def test_limits_of_a_container(tmp_path: Path, programs: Programs) -> None:
     ],
 )
 def test_noise_is_judged_by_each_of_its_numbers(changes: dict[str, Any], status: str) -> None:
-    ability = machine_abilities._noise(MachineNoise(**QUIET | changes))
+    ability = module._noise(MachineNoise(**QUIET | changes))
     assert (ability.status, bool(ability.get)) == (status, status != "yes")
 
 
@@ -195,9 +199,9 @@ def test_no_compiled_code_and_no_compiler(monkeypatch: pytest.MonkeyPatch) -> No
     def none() -> list[str]:
         raise OSError("no C compiler")
 
-    monkeypatch.setattr(software_abilities, "is_current", lambda _: False)
-    monkeypatch.setattr(software_abilities, "compiler", none)
-    ability = software_abilities.compiled_ability()
+    monkeypatch.setattr(module, "is_current", lambda _: False)
+    monkeypatch.setattr(module, "compiler", none)
+    ability = module.compiled_ability()
     assert (ability.status, ability.values["refusal"]) == ("no", "no C compiler")
     assert "gcc" in ability.get
 
@@ -216,22 +220,22 @@ def test_extras_are_those_of_the_distribution() -> None:
 def test_an_extra_that_lacks_a_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     requirements = ['numpy; extra == "here"', 'numpy; extra == "gone"', 'teapot; extra == "gone"']
     monkeypatch.setattr("importlib.metadata.requires", lambda _: requirements)
-    ability = software_abilities.extras_ability()
+    ability = module.extras_ability()
     assert (ability.status, ability.found) == ("limited", "here")
     assert ability.get == install_command("gone")
     assert ability.values["packages"]["gone"]["teapot"] is None
 
 
 def test_without_a_place_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(software_abilities, "cache_folder", lambda _: None)
-    assert software_abilities.cache_ability().status == "no"
+    monkeypatch.setattr(module, "cache_folder", lambda _: None)
+    assert module.cache_ability().status == "no"
 
 
 def test_the_size_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "forecache" / "nodes").mkdir(parents=True)
     (tmp_path / "forecache" / "nodes" / "a").write_bytes(bytes(2**20))
-    ability = software_abilities.cache_ability()
+    ability = module.cache_ability()
     assert ability.values == {"path": tmp_path / "forecache", "size_bytes": 2**20, "files": 1}
     assert ability.found.startswith("1.0 MiB in 1 file")
 
@@ -319,4 +323,4 @@ def test_what_lacks_nothing_is_not_asked_for() -> None:
 def test_missing_programs_are_named_as_the_tools_of_observe() -> None:
     from forecache.calibration.observe.tools import TOOLS
 
-    assert program_abilities.TOOLS is TOOLS
+    assert module.TOOLS is TOOLS

@@ -19,6 +19,7 @@ from forecache.calibration.fit.work_model import (
     HOST_NAMES,
     PointCounts,
     WorkModel,
+    counts_of,
     wake_times,
 )
 from forecache.calibration.observe.design import design_points
@@ -370,3 +371,19 @@ def test_conditions_without_a_model_are_told() -> None:
     given = Conditions(command="get", arrival="open_loop", rate_rps=1e4, pipeline=4)
     with pytest.raises(InputError, match=r"observed point get P4.*open_loop"):
         scenario_of(given, engine="valkey", engine_version="9.1")
+
+
+def test_an_engine_whose_replies_wait_turns_twice_for_a_read_where_it_counts_none() -> None:
+    point = observed(Conditions(command="get", pipeline=4))
+    uncounted = point.model_copy(
+        update={
+            "repetitions": [
+                each.model_copy(update={"event_loops_per_request": None})
+                for each in point.repetitions
+            ]
+        }
+    )
+    once, twice = (counts_of(uncounted, turns_per_round=turns) for turns in (1, 2))
+    assert twice.turns == 2 * once.turns > 0.0
+    # What an engine counts needs no rule.
+    assert counts_of(point, turns_per_round=2) == counts_of(point)

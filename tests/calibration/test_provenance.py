@@ -19,14 +19,14 @@ from forecache.calibration.validate.dataset import (
 )
 from forecache.calibration.validate.factors import FactorPosterior, factors_for, fit_posterior
 from forecache.calibration.validate.node_dataset import system_of
-from forecache.calibration.validate.provenance import (
+from forecache.calibration.validate.validate import (
     bundle_problems,
     factor_problems,
     leaves_of,
     profile_problems,
     provenance_of,
+    validate,
 )
-from forecache.calibration.validate.validate import validate
 from forecache.hwprofiles import list_hosts, load_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import list_generators

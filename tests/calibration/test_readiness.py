@@ -30,8 +30,8 @@ def test_a_name_that_is_no_program_is_told() -> None:
 
 
 def test_a_version_without_rules_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"3\.2\.1"):
-        check_ready(program(tmp_path, "echo 'Redis server v=3.2.1 sha=0'"))
+    with pytest.raises(InputError, match=r"2\.6\.17"):
+        check_ready(program(tmp_path, "echo 'Redis server v=2.6.17 sha=0'"))
 
 
 def test_observe_names_a_version_without_rules_before_it_drives_it(tmp_path: Path) -> None:

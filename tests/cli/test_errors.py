@@ -118,7 +118,7 @@ def test_a_wrong_command_line_says_where_to_look(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--engine", "valkey-server"], "valid is --tool or --anchor with them."),
+        (["--engine", "valkey-server"], "--host and --engine need --tool or --anchor."),
         (["--anchor", "--tool", "valkey-benchmark"], "valid is one of them."),
     ],
 )

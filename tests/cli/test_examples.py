@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forecache.commands import COMMANDS
+from forecache.commands import all_commands
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import read_yaml
 from forecache.models.scenario.kinds import KINDS, NODE
@@ -24,7 +24,7 @@ def test_example(path: Path) -> None:
             assert case.scenario.host is not None
             # More threads than cores would collapse, which no example should suggest.
             assert case.scenario.io_threads <= load_host(case.scenario.host).speed().cores
-    verbs = {str(command.name) for command in COMMANDS}
+    verbs = {str(command.name) for command in all_commands()}
     hints = [line.split() for line in path.read_text().splitlines() if "#   forecache " in line]
     assert hints
     for _, program, verb, scenario, *_ in hints:

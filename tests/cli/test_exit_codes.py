@@ -1,4 +1,4 @@
-"""Exit code 7: an answer is there, and something that was asked for does not hold in it."""
+"""Exit code 7: an answer is there, and a requirement is not met."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_any_point_that_does_not_hold(
     assert found.stdout
     assert found.stderr.count("\n") == (code == 7)
     if told:
-        assert "scenario.yaml: does not hold: " in found.stderr
+        assert "scenario.yaml: not met: " in found.stderr
         assert told in found.stderr
 
 
@@ -84,7 +84,7 @@ def test_compare_looks_at_both_sides(file: Any, forecache: Run) -> None:
     assert forecache("compare", holds, other, "-q").returncode == 0
     found = forecache("compare", holds, fails, "-q")
     assert found.returncode == 7
-    assert "fails.yaml: does not hold" in found.stderr
+    assert "fails.yaml: not met" in found.stderr
     assert forecache("compare", fails, holds, "-q").returncode == 7
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from evidence.documents import cli as document
 from forecache import cli
-from forecache.commands import COMMANDS
+from forecache.commands import all_commands
 from forecache.commands.options import examples
 
-by_name = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))
+by_name = pytest.mark.parametrize("command", all_commands(), ids=lambda command: str(command.name))
 
 
 @by_name
@@ -32,7 +32,7 @@ def test_examples_parse(command: click.Command) -> None:
     for line in examples(command):
         program, verb, *arguments = shlex.split(line)
         assert program == "forecache"
-        named = {str(other.name): other for other in COMMANDS}[verb]
+        named = {str(other.name): other for other in all_commands()}[verb]
         with named.make_context(verb, arguments) as context:
             assert not context.args
 
@@ -55,7 +55,7 @@ def test_the_list_of_verbs_is_not_cut(capsys: pytest.CaptureFixture[str]) -> Non
     cli.main(["--help"])
     text = capsys.readouterr().out
     assert "..." not in text.split("Commands:")[1]
-    for command in COMMANDS:
+    for command in all_commands():
         assert f"\n  {command.name}" in text
 
 

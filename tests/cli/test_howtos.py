@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from evidence.documents.site import navigation
-from forecache.commands import COMMANDS
+from forecache.commands import all_commands
 from tests.cli.conftest import Run
 from tests.models.conftest import short_runs as short_runs
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMED = {str(command.name): command for command in COMMANDS}
+NAMED = {str(command.name): command for command in all_commands()}
 
 ELSEWHERE = {
     "profile *": "make study in .ci/run",
@@ -30,10 +30,10 @@ ELSEWHERE = {
     "check * --info-before *": "tests/calibration/check, tests/cli/test_check.py",
     "check * --run *": "tests/cli/test_check.py, against a live engine",
     "plan examples/*": "tests/models/test_plan.py, with short runs",
-    "plan wishes.yaml *": "tests/cli/test_plan.py",
+    "plan requirements.yaml *": "tests/cli/test_plan.py",
     "plan --from-info *": "tests/cli/test_plan.py",
     "plan --from-bill export.csv.gz *": "tests/cli/test_plan.py",
-    "plan --from-bill * wishes.yaml *": "tests/cli/test_plan.py",
+    "plan --from-bill * requirements.yaml *": "tests/cli/test_plan.py",
     "plan --from-bill --from-info *": "tests/cli/test_plan.py",
     "explore *": "tests/reports/test_explore_browser.py",
     "report study *": "tests/reports/test_export.py, of a made study",
@@ -50,7 +50,7 @@ FILES = {
     "node-2.txt": _NODE,
     "export.csv": ROOT / "examples" / "bill" / "export.csv",
     "metrics.csv": ROOT / "examples" / "bill" / "metrics.csv",
-    "wishes.yaml": ROOT / "examples" / "plan-graviton.yaml",
+    "requirements.yaml": ROOT / "examples" / "plan-graviton.yaml",
 }
 """What pages take as given, by the names that they use."""
 

@@ -18,14 +18,14 @@ print(json.dumps([m.__file__ for m in
 HEAVY = ("numpy", "scipy", "pydantic", "matplotlib", "simpy", "yaml", "rich")
 
 
-def python(code: str, *, cwd: Path, path: Path | None = None) -> str:
+def python(code: str, *arguments: str, cwd: Path, path: Path | None = None) -> str:
     """Run code in a new interpreter and return what it prints."""
     environment = {**os.environ}
     environment.pop("PYTHONPATH", None)
     if path is not None:
         environment["PYTHONPATH"] = str(path)
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         cwd=cwd,
         env=environment,
         capture_output=True,
@@ -52,6 +52,53 @@ def test_import_is_quick(checkout: Path) -> None:
     assert min(float(python(code, cwd=checkout)) for _ in range(3)) < 0.3
 
 
+LOADED = """
+import contextlib, io, sys
+
+if sys.argv[1] == "recommend":
+    from forecache.models.prediction import predict
+    long = predict.predict_cases
+    short = {"draws": 2, "replications": 2, "requests": 2_000}
+    predict.predict_cases = lambda *cases, **how: long(*cases, **how | short)
+from forecache import cli
+
+with contextlib.redirect_stdout(io.StringIO()) as printed:
+    assert cli.main(sys.argv[1:]) == 0
+assert printed.getvalue()
+print(*(name for name in sys.modules if name.startswith("forecache.")))
+"""
+NODE = """
+host: graviton3-c7g.4xlarge
+engine: valkey
+engine_version: "9.1"
+io_threads: {sweep: [1, 4]}
+workload: {clients: 50, mix: {get: 0.8, set: 0.2}, keys: 3_000_000, value_bytes: 512}
+"""
+
+
+@pytest.mark.parametrize(
+    ("verb", "most", "not_needed"),
+    [
+        ("--help", 12, ("commands.memory", "verbs", "hwprofiles", "reports")),
+        ("memory", 98, ("models.node.simulate", "models.prediction", "models.plan")),
+        ("recommend", 184, ("hwprofiles.capture", "models.plan", "models.cost", "calibration")),
+    ],
+)
+def test_a_verb_loads_what_it_needs(
+    verb: str, most: int, not_needed: tuple[str, ...], checkout: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "node.yaml").write_text(NODE, encoding="utf-8")
+    given = [] if verb == "--help" else [str(tmp_path / "node.yaml")]
+    loaded = python(LOADED, verb, *given, cwd=checkout).split()
+    found = [name for name in loaded for part in not_needed if _inside(name, f"forecache.{part}")]
+    assert found == []
+    assert len(loaded) <= most
+
+
+def _inside(module: str, package: str) -> bool:
+    return f"{module}.".startswith(f"{package}.")
+
+
 def test_verbs_are_public_names() -> None:
     for name in forecache.__all__:
         assert getattr(forecache, name) is not None
@@ -61,9 +108,9 @@ def test_verbs_are_public_names() -> None:
 
 
 def test_verbs_and_commands_have_the_same_names() -> None:
-    from forecache.commands import COMMANDS
+    from forecache.commands import all_commands
 
-    assert {command.name for command in COMMANDS} == set(forecache.__all__) - {"__version__"}
+    assert {command.name for command in all_commands()} == set(forecache.__all__) - {"__version__"}
 
 
 def test_from_the_root_the_checkout_is_used(checkout: Path) -> None:

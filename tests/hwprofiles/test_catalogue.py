@@ -11,8 +11,7 @@ import yaml
 from evidence.documents.hosts import page as document
 from forecache.hwprofiles import list_hosts, list_instances, load_host
 from forecache.hwprofiles.files import parse
-from forecache.hwprofiles.formula import evaluate
-from forecache.hwprofiles.quantity import Curve, Quantity
+from forecache.hwprofiles.quantity import Curve, Quantity, evaluate
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 

@@ -14,9 +14,9 @@ from forecache.hwprofiles.instances import (
     catalogue_families,
     families,
     read_instances,
+    read_rows,
 )
 from forecache.hwprofiles.quantity import Quantity
-from forecache.hwprofiles.rows import read_rows
 from forecache.sim.errors import InputError
 
 INSTANCES = {row.name: row for row in list_instances()}

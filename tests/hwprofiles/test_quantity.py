@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from forecache.hwprofiles.formula import evaluate
-from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.quantity import Quantity, Source, evaluate
 
 
 def quantity(**changes: Any) -> Quantity:

@@ -7,7 +7,7 @@ import yaml
 
 from forecache.hwprofiles import HostProfile, list_hosts, load_host
 from forecache.hwprofiles.files import parse
-from forecache.hwprofiles.formula import evaluate
+from forecache.hwprofiles.quantity import evaluate
 from forecache.sim.errors import InputError
 
 REUSED = [host for host in list_hosts() if host.reuse is not None]

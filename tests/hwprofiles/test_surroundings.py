@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.hwprofiles.capture.noise import measure_noise
-from forecache.hwprofiles.capture.surroundings import inspect_surroundings
+from forecache.hwprofiles.capture.surroundings import inspect_surroundings, measure_noise
 
 DMI = "sys/class/dmi/id"
 CPU = "sys/devices/system/cpu"

@@ -3,7 +3,7 @@
 import pytest
 
 from forecache.hwprofiles import list_hosts, load_host
-from forecache.hwprofiles.windows import OTHER_CORES, reorder_window
+from forecache.hwprofiles.schema import OTHER_CORES, reorder_window
 
 
 @pytest.mark.parametrize(

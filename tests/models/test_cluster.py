@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from forecache.hwprofiles.files import parse
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
-from forecache.models.over_time.cluster.load.connections import ConnectionWork
+from forecache.models.over_time.cluster.load.clients import ConnectionWork
 from forecache.models.over_time.cluster.nodes import (
     NodeKind,
 )

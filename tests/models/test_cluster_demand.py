@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecache.models.over_time.cluster.load.demand import expected_requests
-from forecache.models.over_time.cluster.load.flows import draw_arrivals
+from forecache.models.over_time.cluster.load.cohorts import draw_arrivals
+from forecache.models.over_time.cluster.load.load import expected_requests
 from forecache.models.over_time.cluster.schema import Demand
 
 

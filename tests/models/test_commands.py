@@ -13,21 +13,27 @@ from forecache.models.engines.commands import (
     check_bytes_on_the_way,
     check_commands,
     command_kinds,
+    counted_on,
+    execute_instructions,
+    work_of,
 )
 from forecache.models.engines.generator import load_generator
-from forecache.models.engines.profile import load_engine
+from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.footprint.answers import memory
-from forecache.models.memory.collection_lines import collection_structures
+from forecache.models.memory.collection_lines import collection_structures, packed_entry_bytes
 from forecache.models.memory.contents import keys_asked
 from forecache.models.memory.waits import keys_in_flight
 from forecache.models.node import layout as at
 from forecache.models.node.reference import run_reference
 from forecache.models.node.setup import NodeTimes
 from forecache.models.node.simulate import run_compiled
+from forecache.models.prediction.caveats import not_covered
 from forecache.models.prediction.node_setup import node_setup
-from forecache.models.scenario.command_table import COMMANDS
+from forecache.models.prediction.system import System
+from forecache.models.scenario.command_table import COMMANDS, DESCRIBED_BY
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
+from forecache.models.scenario.workload import WORKLOADS
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.stages import node_times
 from forecache.models.step_times.workload_caches import command_waits, workload_caches
@@ -35,6 +41,12 @@ from forecache.sim.errors import InputError
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
 GENERATOR = load_generator("memtier-benchmark").generator_work()
+
+SYSTEM = System(
+    load_host("graviton3-c7g.4xlarge"),
+    load_engine("valkey-9.1"),
+    load_generator("memtier-benchmark"),
+)
 
 SETS = {"keys": 1000, "members": 5000, "member_bytes": 11}
 HASHES = {"keys": 1000, "fields": 20, "field_bytes": 7, "value_bytes": 30}
@@ -140,10 +152,9 @@ def test_a_mix_of_everything() -> None:
         ({"mix": {"get": 0.5, "mget": {"share": 0.4, "keys": 5}}}, ["add up to 1", "0.9"]),
         ({"mix": {"mget": 1.0}}, ["mix.mget.keys"]),
         ({"mix": {"mget": {"share": 1, "keys": 0}}}, ["mix.mget.keys", "0"]),
-        ({"mix": {"zadd": 1.0}}, ["sorted_sets", "zadd"]),
-        ({"mix": {"hget": 0.5, "get": 0.5}}, ["hashes", "hget"]),
         ({"mix": {"get": 1.0}, "hashes": HASHES}, ["hashes only with"]),
-        ({"mix": {"lpush": 1.0}}, ["lpush"]),
+        ({"mix": {"lpop": {"share": 1.0, "elements": 3}}}, ["mix.lpop", "elements"]),
+        ({"mix": {"json_get": 1.0}}, ["json_get"]),
     ],
 )
 def test_mistakes_are_named(workload: dict[str, Any], words: list[str]) -> None:
@@ -159,6 +170,89 @@ def test_an_engine_without_counts_says_so() -> None:
     ):
         check_commands(case, {}, engine="x")
     check_commands(scenario(command="get"), {}, engine="x")
+
+
+def test_an_engine_without_a_command_says_which_it_has_on_such_keys() -> None:
+    counted = {name: 1.0 for command in ("lpush", "rpop") for name in work_of(command)}
+    check_commands(scenario(mix={"lpush": 0.5, "rpop": 0.5}), counted, engine="x")
+    with pytest.raises(InputError) as error:
+        check_commands(scenario(mix={"lindex": 1.0}), counted, engine="x")
+    said = "found lindex; valid with x is on a list one of lpush, rpop"
+    assert said in str(error.value)
+    assert "`mix.other` takes any command" in str(error.value)
+
+
+def test_a_part_of_a_command_is_no_profile() -> None:
+    data = load_engine("valkey-9.1").model_dump(mode="json", by_alias=True)
+    whole = {n: each for n, each in data["commands"].items() if not n.startswith("zrange_")}
+    assert "zrange" not in counted_on(EngineProfile(**data | {"commands": whole}).commands)
+    del whole["zadd_table_instructions"]
+    with pytest.raises(ValueError, match="all numbers of a command or none"):
+        EngineProfile(**data | {"commands": whole})
+
+
+@pytest.mark.parametrize(
+    ("command", "collection", "words"),
+    [
+        ("hget", "hash", "hashes are not described: 100,000 of 10 fields are taken"),
+        ("lrange", "list", "lists are not described: 100,000 of 100 elements are taken"),
+        ("sismember", "set", "sets are not described: 100,000 of 100 members are taken"),
+        ("zrank", "sorted_set", "sorted_sets are not described: 100,000 of 100 members are taken"),
+        ("xadd", "stream", "streams are not described: 100,000 of 1,000 entries are taken"),
+    ],
+)
+def test_collections_have_plain_defaults_which_the_answer_says(
+    command: str, collection: str, words: str
+) -> None:
+    case = scenario(mix={command: 1.0})
+    [kind] = command_kinds(case)
+    assert kind.size == case.workload.collections[collection].size
+    said = not_covered(case, SYSTEM)
+    assert words in said
+    described = scenario(mix={command: 1.0}, **{DESCRIBED_BY[collection]: {"keys": 7}})
+    assert not [each for each in not_covered(described, SYSTEM) if "described" in each]
+
+
+@pytest.mark.parametrize("engine_id", ["redis-7.0", "valkey-9.1"])
+@pytest.mark.parametrize("io_threads", [1, 4])
+def test_every_counted_command_has_times(engine_id: str, io_threads: int) -> None:
+    commands = counted_on(load_engine(engine_id).commands)
+    for command in commands:
+        asked = {"share": 1.0, "keys": 3} if COMMANDS[command].items == "keys" else 1.0
+        found = times(scenario(io_threads, mix={command: asked}), engine_id)
+        assert found.execute_by_code_ps[0] > 0
+        assert (found.stall_ps >= 0).all()
+        assert found.stall_ps.any() == (
+            "key" in (*COMMANDS[command].words, *COMMANDS[command].each)
+        )
+
+
+@pytest.mark.parametrize("command", ["lrange", "smembers", "xrange", "zrange", "hgetall", "lindex"])
+def test_more_entries_take_no_less(command: str) -> None:
+    row, work = COMMANDS[command], load_engine("redis-7.0").engine_work().commands
+    field = DESCRIBED_BY[row.type]
+
+    def found(size: int) -> tuple[float, float]:
+        asked = {"share": 1.0, row.items: size} if row.items not in ("one", "all") else 1.0
+        like = {WORKLOADS[row.type].items: size}
+        [kind] = command_kinds(scenario(mix={command: asked}, **{field: like}))
+        lines = collection_structures(kind, "dict", all_keys=1000, key_bytes=16)
+        return execute_instructions(kind, work), sum(s.touches * (1.0 + s.followers) for s in lines)
+
+    for small, large in ((4, 32), (32, 120), (600, 6000)):
+        assert all(a <= b for a, b in zip(found(small), found(large), strict=True))
+
+
+def test_lists_and_streams_take_blocks_of_bounded_size() -> None:
+    def blocks(command: str, size: int) -> float:
+        kind = CommandKind(command, 16, 1.0, 1, size, 16)
+        found = collection_structures(kind, "dict", all_keys=10, key_bytes=16)
+        return 64 * next(s.lines_per_key for s in found if s.name == "listpack")
+
+    for command, most in (("lrange", 8192), ("xrange", 4096)):
+        kind = CommandKind(command, 16, 1.0, 1, 10**6, 16)
+        assert kind.packed_entries * packed_entry_bytes(kind) <= most
+        assert blocks(command, 10**6) == pytest.approx(10 * blocks(command, 10**5), rel=0.01)
 
 
 def given(execution_us: float, **more: Any) -> Scenario:

@@ -14,8 +14,13 @@ from rich.console import Console
 from evidence.articles.predictors import MONTH
 from forecache.hwprofiles.instances import list_instances
 from forecache.models.cost.answer import cost
-from forecache.models.cost.bill import break_even_load, serverless_bill
-from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_script, ecpu_of_transfer
+from forecache.models.cost.bill import (
+    break_even_load,
+    ecpu_of_get,
+    ecpu_of_script,
+    ecpu_of_transfer,
+    serverless_bill,
+)
 from forecache.models.cost.schema import MOST_SHARDS, CostScenario
 from forecache.models.cost.sizing import sizing
 from forecache.models.prices.table import load_prices

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models.over_time.cluster.detection import MOST_NODES
 from forecache.models.over_time.cluster.failover import (
+    MOST_NODES,
     Failover,
     FailoverRules,
     fail_over,

@@ -22,9 +22,18 @@ from forecache.models.over_time.large_commands.commands import (
     large_get,
     set_command,
 )
-from forecache.models.over_time.large_commands.intervals import RunIntervals, main_thread_s
 from forecache.models.over_time.large_commands.main_thread import Speed
 from forecache.models.over_time.large_commands.scenario import LargeCommands
+from forecache.models.over_time.large_commands.simulate import (
+    Block,
+    RunIntervals,
+    ServiceTurns,
+    by_time,
+    latencies,
+    main_thread_s,
+    poisson_arrivals,
+    waits,
+)
 from forecache.models.over_time.large_commands.timeline import (
     base_latency_s,
     place_of,
@@ -36,14 +45,6 @@ from forecache.models.over_time.large_commands.transfer import (
     TransferLink,
     array_bytes,
     copied_bytes,
-)
-from forecache.models.over_time.large_commands.waiting import (
-    Block,
-    ServiceTurns,
-    by_time,
-    latencies,
-    poisson_arrivals,
-    waits,
 )
 from forecache.models.over_time.large_commands.work import all_work, load_work, moved_entries
 from forecache.models.prediction.system import UNCHECKED_DISCREPANCY

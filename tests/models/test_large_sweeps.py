@@ -14,8 +14,8 @@ import forecache
 from forecache.models.advice.cases import load_cases
 from forecache.models.large_sweeps import folder as folder_module
 from forecache.models.large_sweeps.columns import SweepOptions
-from forecache.models.large_sweeps.node_rows import predicted
 from forecache.models.large_sweeps.points import Chunk
+from forecache.models.large_sweeps.rows import predicted
 from forecache.models.large_sweeps.sweep import SweptPoints, sweep
 from forecache.models.prediction.predict import predict_cases
 from forecache.sim.errors import IncompleteError, InputError
@@ -179,7 +179,7 @@ def test_another_sweep_is_refused(changed: Json, options: Json, reason: str, who
 
 
 def test_another_version_is_refused(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forecache.models.large_sweeps.batches.source_digest", lambda: "another")
+    monkeypatch.setattr("forecache.models.large_sweeps.sweep.source_digest", lambda: "another")
     with pytest.raises(InputError, match="holds a sweep with another version of forecache"):
         sweep(MEMORY, whole, jobs=1)
 

@@ -37,7 +37,9 @@ def bytes_per_key(layout: str, key_bytes: int, value_bytes: int) -> float:
 
 @pytest.mark.parametrize(("value_bytes", "expected"), PER_KEY.items())
 def test_bytes_per_key(value_bytes: int, expected: tuple[int, ...]) -> None:
-    entries = [layout for layout in LAYOUTS if layout != "dict_embedded_value"]
+    # Those of before 6.0 are held against live servers (test_old_engines.py, footprints).
+    later = [layout for layout in LAYOUTS if not layout.startswith("objects")]
+    entries = [layout for layout in later if layout != "dict_embedded_value"]
     found = tuple(bytes_per_key(layout, 16, value_bytes) for layout in entries)
     assert found == expected
 

@@ -9,7 +9,7 @@ from scipy.stats import gamma
 
 from forecache.models.over_time.overcommit.demand import SyntheticDemand, TracedDemand
 from forecache.models.over_time.overcommit.fleet import Fleet
-from forecache.models.over_time.overcommit.policies import (
+from forecache.models.over_time.overcommit.manager import (
     Candidates,
     HostPolicy,
     best_of,
@@ -19,7 +19,7 @@ from forecache.models.over_time.overcommit.policies import (
 )
 from forecache.models.over_time.overcommit.schema import FleetDemand, OvercommitScenario
 from forecache.models.over_time.overcommit.traces import read_trace
-from forecache.sim.generators import generator
+from forecache.sim.streams import generator
 
 
 def _fullest(policy: HostPolicy, *, balls: int, bins: int, runs: int) -> float:

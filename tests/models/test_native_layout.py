@@ -9,7 +9,7 @@ import pytest
 
 from forecache.calibration.drive import load_memory
 from forecache.models.node import layout as node
-from forecache.models.over_time.cluster.load import layout as cluster
+from forecache.models.over_time.cluster.load import cohorts as cluster
 from forecache.sim.native.toolchain import ROOT, compiler
 
 

@@ -13,7 +13,7 @@ from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import ReferenceNode, run_reference
 from forecache.models.node.setup import JITTER_ONE, NO_LIMIT, QUANTILES, NodeSetup
 from forecache.models.node.simulate import COUNTERS, run_compiled
-from forecache.models.step_times.siblings import sibling_scale
+from forecache.models.step_times.stages import sibling_scale
 from forecache.sim.native import library
 from verification.nodes.sample_node import sample_setup, sample_times
 
@@ -208,7 +208,7 @@ def differences(node: at.Node, reference: ReferenceNode) -> list[str]:
             wrong.append(f"busy time of thread {number}")
     if node.thread(0, "on_cpu_ps") != reference.threads[0].on_cpu_ps:
         wrong.append("CPU time of the main thread")
-    for agent in reference.cores.agents:
+    for agent in reference.scheduler.agents:
         if node.on_core_ps(agent.number) != agent.on_core_ps:
             wrong.append(f"time on a core of thread {agent.number}")
     backlogs = reference.backlog_at_start, reference.backlog

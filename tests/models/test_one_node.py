@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import forecache
-from forecache.models.plan.one_node import lists_of, plan_of_one_node
+from forecache.models.advice.cases import machine_lists
+from forecache.models.plan.one_node import plan_of_one_node
 from forecache.models.plan.results import PlanAnswer
 from forecache.models.plan.schema import PlanScenario
 from forecache.sim.errors import InputError
@@ -49,8 +50,8 @@ def test_a_node_with_lists_is_a_plan_of_one_shard() -> None:
 
 
 def test_lists_are_only_of_hosts_engines_and_versions() -> None:
-    assert lists_of(NODE) == ["host", "engine_version"]
-    assert lists_of({**NODE, "host": "r7g.large", "engine_version": "9.1"}) == []
+    assert machine_lists(NODE) == ["host", "engine_version"]
+    assert machine_lists({**NODE, "host": "r7g.large", "engine_version": "9.1"}) == []
 
 
 @pytest.mark.parametrize(

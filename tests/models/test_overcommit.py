@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from forecache.models.over_time.overcommit.demand import SyntheticDemand
 from forecache.models.over_time.overcommit.dirtying import EvenWrites
 from forecache.models.over_time.overcommit.fleet import Fleet
-from forecache.models.over_time.overcommit.policies import HOST_POLICIES, Candidates
+from forecache.models.over_time.overcommit.manager import HOST_POLICIES, Candidates
 from forecache.models.over_time.overcommit.precopy import MigrationLimits, migrate
 from forecache.models.over_time.overcommit.run import run_overcommit
 from forecache.models.over_time.overcommit.schema import FlashCrowd, FleetDemand, OvercommitScenario

@@ -129,7 +129,7 @@ def here() -> Iterator[Executor]:
         ({"objectives__losing_a_node": "data", "choices__replicas": [0]}, "choices.replicas"),
         ({"objectives__losing_a_zone": "load", "demand__zones": 1}, "demand.zones"),
         ({"demand__operations": {}}, "at least one command"),
-        ({"demand__operations": {"zadd": 5}}, "sorted_sets"),
+        ({"demand__sorted_sets": {"members": 5}}, "sorted_sets only with a command on them"),
         ({"choices__io_threads": [64]}, "fewer than any of the io_threads"),
         (
             {"today": {"instance": "c7g.nano", "engine": "valkey", "shards": 1}},

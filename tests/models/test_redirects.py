@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from forecache.models.over_time.cluster.slots.redirects import drawing_mean, drawing_s, learned
+from forecache.models.over_time.cluster.slots.slot_map import drawing_mean, drawing_s, learned
 
 
 def test_redirects_while_slots_move_are_those_of_single_clients() -> None:

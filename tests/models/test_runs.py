@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from forecache.models.over_time import simulate_scenario
-from forecache.models.over_time.over_seeds import facts_over_seeds, warnings_over_seeds
+from forecache.models.over_time.runs import facts_over_seeds, warnings_over_seeds
 from forecache.models.over_time.simulate_scenario import simulate
 from forecache.models.results.series import Fact, Run
 from forecache.sim.errors import InputError

@@ -149,8 +149,8 @@ def test_words_and_mappings_can_be_swept_and_fields_deep_inside() -> None:
             ["'workload.rate_rps': found nothing; valid is one of"],
         ),
         (
-            with_workload(mix={"get": 0.5, "zadd": 0.5}),
-            ["'workload.sorted_sets': found nothing", "zadd in the mix needs"],
+            with_workload(mix={"get": 1.0}, streams={"entries": 5}),
+            ["'workload.streams': found", "streams only with a command on them in mix"],
         ),
         ({**BASE, "tls": "yes"}, ["'tls': found 'yes'", "true or false without quotes"]),
         (

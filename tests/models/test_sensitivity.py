@@ -13,7 +13,6 @@ from forecache.models.advice.answers import load_cases
 from forecache.models.advice.sensitivity import answer
 from forecache.models.advice.sensitivity.answer import sensitivity
 from forecache.models.advice.sensitivity.choices import ChoiceInputs
-from forecache.models.advice.sensitivity.design import STEP, Design
 from forecache.models.advice.sensitivity.evaluation import (
     REST,
     Evaluated,
@@ -22,7 +21,7 @@ from forecache.models.advice.sensitivity.evaluation import (
     indices_of,
     screening,
 )
-from forecache.models.advice.sensitivity.indices import Values, total_order
+from forecache.models.advice.sensitivity.indices import STEP, Design, Values, total_order
 from forecache.models.advice.sensitivity.numbers import UncertainInputs
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.prediction.system import System

@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles.files import parse
 from forecache.models.over_time.cluster import cluster as cluster_module
-from forecache.models.over_time.cluster.load.connections import ConnectionWork
+from forecache.models.over_time.cluster.load.clients import ConnectionWork
 from forecache.models.over_time.cluster.nodes import NodeKind
 from forecache.models.over_time.cluster.surrogate import LOADS, QUANTILES, Surrogate
 from forecache.models.over_time.filling import Filling
 from forecache.models.over_time.serverless import run as run_module
 from forecache.models.over_time.serverless import scaling as scaling_module
 from forecache.models.over_time.serverless import versions as versions_module
-from forecache.models.over_time.serverless.hops import behind_proxy, hop, let_through
-from forecache.models.over_time.serverless.metering import Meter
-from forecache.models.over_time.serverless.run import ServerlessCache
+from forecache.models.over_time.serverless.run import Meter, ServerlessCache
+from forecache.models.over_time.serverless.scaling import behind_proxy, hop, let_through
 from forecache.models.over_time.serverless.schema import ServerlessScenario
 from forecache.models.over_time.serverless.versions import known_versions, load_version
 from forecache.models.prices.table import load_prices

@@ -8,7 +8,7 @@ from forecache.hwprofiles.files import parse
 from forecache.models.footprint.schema import Strings
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
-from forecache.models.over_time.cluster.load.connections import ConnectionWork
+from forecache.models.over_time.cluster.load.clients import ConnectionWork
 from forecache.models.over_time.cluster.load.recent import LOOK_S
 from forecache.models.over_time.cluster.nodes import NodeKind
 from forecache.models.over_time.cluster.schema import ClusterScenario

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.hwprofiles.instances import list_instances
-from forecache.models.over_time.overcommit.cost import hosts_for
-from forecache.models.over_time.overcommit.run import run_overcommit
+from forecache.models.over_time.overcommit.run import hosts_for, run_overcommit
 from forecache.models.over_time.overcommit.schema import OvercommitScenario
 from forecache.models.over_time.simulate_scenario import simulate
 from forecache.models.results.series import MOST_BARS, Bar, Layer, LimitLine, Run, Stack, Ticks

@@ -13,19 +13,18 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
 from forecache.models.over_time.cluster.failover import FailoverRules, hand_over_s
-from forecache.models.over_time.cluster.load.connections import ConnectionWork
+from forecache.models.over_time.cluster.load.clients import ConnectionWork
 from forecache.models.over_time.cluster.nodes import NodeKind
 from forecache.models.over_time.cluster.schema import ClusterScenario
 from forecache.models.over_time.cluster.slots.migration import COMMAND_BYTES, NodeLoad
 from forecache.models.over_time.cluster.slots.slot_map import SlotMap
 from forecache.models.over_time.cluster.surrogate import QUANTILES, CapacityError, Surrogate
-from forecache.models.over_time.cluster.upgrade.compatible import (
-    backlog_bytes,
-    diskless,
-    unreadable,
+from forecache.models.over_time.cluster.upgrade.steps import backlog_bytes, diskless, unreadable
+from forecache.models.over_time.cluster.upgrade.sync_work import (
+    NodeContent,
+    full_sync,
+    load_sync_profile,
 )
-from forecache.models.over_time.cluster.upgrade.full_sync import full_sync
-from forecache.models.over_time.cluster.upgrade.sync_work import NodeContent, load_sync_profile
 from forecache.models.prediction.uncertainty import Steps
 from forecache.sim.errors import InputError
 

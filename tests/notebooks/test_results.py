@@ -12,7 +12,6 @@ import pytest
 
 import forecache
 from forecache.calibration.doctor.abilities import Ability, Diagnosis
-from forecache.calibration.validate.articles import judged_claims
 from forecache.models.advice.node_answers import Recommended, Simulated
 from forecache.models.plan.results import Ceiling, NodeHeadroom, TodayAnswer
 from forecache.models.results.displayed import Displayed
@@ -93,7 +92,6 @@ RESULTS = {
     "explained": explained(),
     "compared": compared(),
     "today": today(),
-    "claims": judged_claims(),
     "doctor": Diagnosis(
         version="0.1.0",
         abilities=(
@@ -354,12 +352,12 @@ def test_what_is_not_there_is_told() -> None:
 def test_a_package_that_is_not_there_is_told(
     library: str | None, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from forecache.reports.notebook import frames
+    from forecache.reports.notebook import tables
 
     def nothing(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(frames, "import_module", nothing)
+    monkeypatch.setattr(tables, "import_module", nothing)
     with pytest.raises(InputError, match=re.escape(command)):
         recommended().to_frame(library=library)
 

@@ -28,17 +28,24 @@ from forecache.calibration.validate.comparison import (
     ComparedEngine,
     ComparedHost,
     ComparedPoint,
+    DataProvenance,
     FittedFactor,
     Knee,
+    ProfileOrigins,
     Validation,
     summary_of,
 )
 from forecache.models.advice.next_measurement import Gain, MeasureNext
-from forecache.models.advice.node_answers import EngineSummary, HostSummary, StudyTarget
+from forecache.models.advice.node_answers import (
+    EngineSummary,
+    HostSummary,
+    NumberOrigin,
+    StudyTarget,
+)
 from forecache.models.advice.recommend import Recommendation, SloVerdict
 from forecache.models.advice.regret import Regret
 from forecache.models.results.points import LoadPoint, NextBottleneck, Point, Stage
-from forecache.reports.study_answer import HostNumber, HostNumbers, Study, StudyProvenance
+from forecache.reports.study_answer import HostNumbers, Study, StudyProvenance
 from forecache.sim.statistics import Estimate
 from tests.made_points import PROVENANCE, made_point, made_recommendation
 
@@ -315,14 +322,14 @@ def host_profile() -> HostNumbers:
             latency = latency * (1 - inside) + latency_ns * inside
         curve.append([size, latency])
     rows = [
-        *(HostNumber(f"caches.{name}.size_bytes", size, "bytes", None, None, "measured")
+        *(NumberOrigin(f"caches.{name}.size_bytes", size, "bytes", None, None, "measured")
           for name, size, _ in caches),
-        HostNumber("dram.latency_ns", 95.0, "ns", 88.0, 104.0, "measured"),
-        HostNumber("parallel_misses", 9.6, "1", 8.9, 10.1, "measured"),
-        HostNumber("network.one_way_us", None, "us", 10.0, 40.0, "assumed"),
-        HostNumber("user_ipc", 1.4, "1", 1.0, 1.9, "assumed"),
-        HostNumber("clock_ghz", 2.9, "GHz", None, None, "published"),
-        HostNumber("tlb.walk_ns", 7.0, "ns", 5.0, 9.0, "derived"),
+        NumberOrigin("dram.latency_ns", 95.0, "ns", 88.0, 104.0, "measured"),
+        NumberOrigin("parallel_misses", 9.6, "1", 8.9, 10.1, "measured"),
+        NumberOrigin("network.one_way_us", None, "us", 10.0, 40.0, "assumed"),
+        NumberOrigin("user_ipc", 1.4, "1", 1.0, 1.9, "assumed"),
+        NumberOrigin("clock_ghz", 2.9, "GHz", None, None, "published"),
+        NumberOrigin("tlb.walk_ns", 7.0, "ns", 5.0, 9.0, "derived"),
     ]  # fmt: skip
     return HostNumbers("measured", rows, curve)
 
@@ -377,6 +384,10 @@ def validation() -> Validation:
         host=ComparedHost("graviton4", "Graviton4", False),
         engine=ComparedEngine("valkey-8.1", "8.1"),
         fitted=[FittedFactor("host", 1.1, 0.9, 1.3, 0.2, [0, 1], "speed of the whole host")],
+        provenance=DataProvenance(
+            [0, 1], [2, 3], {"host graviton4": ProfileOrigins({}, None, {})}, [], {}
+        ),
+        warnings=[],
         points=points,
         summary=summary_of(points, ["throughput_rps", "p99_ms"]),
         knee={"command get": Knee(9, 6)},

@@ -18,8 +18,7 @@ from forecache.reports.export import pdf as pdf_module
 from forecache.reports.export.data_files import tables_of
 from forecache.reports.export.figure_files import COLUMN_INCHES, PNG_DPI
 from forecache.reports.export.pdf import pdf_of
-from forecache.reports.export.tree import Element, page_tree
-from forecache.reports.export.typst_text import typst_source
+from forecache.reports.export.typst_text import Element, page_tree, typst_source
 from forecache.reports.page.drawing import Drawer
 from forecache.reports.page.html import render_html
 from forecache.reports.study_answer import Study, load_study

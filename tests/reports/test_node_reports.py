@@ -33,7 +33,7 @@ from forecache.reports.export import pdf as pdf_module
 from forecache.reports.export.data_files import point_row
 from forecache.reports.export.write import write_report
 from forecache.reports.page.html import render_html
-from forecache.reports.terminal.points import print_points
+from forecache.reports.terminal.answers import print_points
 from forecache.reports.text.points import unmet_of_chosen
 from forecache.reports.text.repeat import AUTHORS, TITLE, Question, asked, path_sha256
 from forecache.reports.text.wording import key_facts

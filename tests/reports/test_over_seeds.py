@@ -12,7 +12,7 @@ from rich.console import Console
 
 from forecache.reports.page.html import render_html
 from forecache.reports.terminal.series import print_series
-from forecache.reports.text.estimates import estimate_text
+from forecache.reports.text.quantities import estimate_text
 from tests.reports.series_fixture import as_result, sweep
 from tests.reports.test_report_html import Page
 

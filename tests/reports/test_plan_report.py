@@ -31,8 +31,8 @@ from forecache.models.results.provenance import provenance
 from forecache.reports import figures
 from forecache.reports.page.html import render_html
 from forecache.reports.terminal.plan import print_plan
-from forecache.reports.text.compression import compression_facts
 from forecache.reports.text.plans import (
+    compression_facts,
     cost_phrase,
     failure_phrase,
     months_text,

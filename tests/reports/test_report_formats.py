@@ -10,8 +10,8 @@ from forecache.models.advice.next_measurement import Gain, MeasureNext
 from forecache.models.advice.regret import Regret
 from forecache.reports.page.sensitivity_view import gains_view
 from forecache.reports.text import formats, points, wording
-from forecache.reports.text.engines import engine_name
 from forecache.reports.text.formats import UNKNOWN
+from forecache.reports.text.settings import engine_name
 from forecache.sim.statistics import Estimate
 from tests.made_points import made_point
 from tests.reports.study_fixture import graviton_target, recommendation

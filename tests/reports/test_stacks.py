@@ -13,10 +13,10 @@ from forecache.reports.figures import inline_svg, over_time, stacked
 from forecache.reports.page.html import render_html
 from forecache.reports.terminal.series import print_series
 from forecache.reports.text.quantities import quantity
-from forecache.reports.text.runs import panels_of
-from forecache.reports.text.stacks import (
+from forecache.reports.text.runs import (
     highest_of,
     notes_of,
+    panels_of,
     stacks_of,
     table_of,
     ticks_of,

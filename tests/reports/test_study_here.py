@@ -6,8 +6,7 @@ from forecache.calibration.observe.design import TIMINGS, brief_threaded_points,
 from forecache.hwprofiles import load_host
 from forecache.models.advice.answers import load_cases
 from forecache.models.step_times.sharing import check_cores
-from forecache.reports.study import _here, _step
-from forecache.reports.study_duration import OtherWork, expected_seconds, expected_words, rough
+from forecache.reports.study import OtherWork, _here, _step, expected_seconds, expected_words, rough
 
 
 def test_cores_set_apart_on_the_scenarios_host_are_not_looked_for_here() -> None:

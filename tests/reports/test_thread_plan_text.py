@@ -10,8 +10,7 @@ from forecache.models.advice.paired import PairedQuantity
 from forecache.models.advice.thread_plan.gains import GainVerdict, PieceGain
 from forecache.models.advice.thread_plan.plan import ThreadPlan
 from forecache.reports.page.html import render_html
-from forecache.reports.terminal.answers import print_recommendation
-from forecache.reports.terminal.thread_plan import print_thread_plan
+from forecache.reports.terminal.answers import print_recommendation, print_thread_plan
 from forecache.reports.text.repeat import Question
 from forecache.reports.text.thread_plan import configuration_text, gain_phrase, no_plan_phrase
 from forecache.sim.statistics import Estimate

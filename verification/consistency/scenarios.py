@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from forecache.models.engines.commands import counted_on
+from forecache.models.engines.profile import load_engine
+from forecache.models.layouts.generations import generation
 from forecache.models.scenario.command_table import COMMANDS, commands_on
 
 from .draws import Draws
@@ -27,7 +30,6 @@ ENGINES = {
 POLICIES = ("single_thread", *ENGINES)
 
 _LOGGED = ("valkey", "redis")
-_ONLY_GET_AND_SET = ("memcached", "elasticache-redis")
 
 
 def node(draws: Draws, policy: str) -> Scenario:
@@ -40,7 +42,7 @@ def node(draws: Draws, policy: str) -> Scenario:
         "engine": engine,
         "engine_version": version,
         "io_threads": threads,
-        "workload": _workload(draws, only_get_and_set=engine in _ONLY_GET_AND_SET),
+        "workload": _workload(draws, counted_on(load_engine(engine, version).commands)),
     }
     if draws.chance(0.3):
         _less_usual(draws, scenario)
@@ -49,10 +51,10 @@ def node(draws: Draws, policy: str) -> Scenario:
     return scenario
 
 
-def _workload(draws: Draws, *, only_get_and_set: bool) -> Scenario:
+def _workload(draws: Draws, commands: list[str]) -> Scenario:
     workload: Scenario = {
         "clients": draws.count(1, 400),
-        "mix": _mix(draws, only_get_and_set=only_get_and_set),
+        "mix": _mix(draws, commands),
         "keys": draws.count(1, 20_000_000),
         "key_bytes": draws.count(4, 100),
         "value_bytes": _sizes(draws),
@@ -111,13 +113,14 @@ def _popularity(draws: Draws) -> Any:
     return {"hot_set": {"keys": draws.between(0.01, 0.4), "requests": draws.between(0.5, 0.95)}}
 
 
-def _mix(draws: Draws, *, only_get_and_set: bool) -> Scenario:
+def _mix(draws: Draws, commands: list[str]) -> Scenario:
     get = draws.one_of((1.0, 0.0, 0.5, 0.8, 0.9))
-    if only_get_and_set or draws.chance(0.8):
+    others = [name for name in commands if COMMANDS[name].work]
+    if not others or draws.chance(0.8):
         return {name: share for name, share in (("get", get), ("set", 1.0 - get)) if share > 0}
-    other = draws.one_of([name for name, row in COMMANDS.items() if row.work])
+    other = draws.one_of(others)
     asked: Any = 0.5
-    if (items := COMMANDS[other].items) in ("keys", "members"):
+    if (items := COMMANDS[other].items) not in ("one", "all"):
         asked = {"share": 0.5, items: draws.count(1, 20)}
     return {"get": 0.5, other: asked}
 
@@ -388,7 +391,7 @@ def serverless(draws: Draws) -> Scenario:
 def large_commands(draws: Draws) -> Scenario:
     """Large commands one after the other, and what others feel."""
     engine, version = draws.one_of(
-        (("redis", "2.8"), ("redis", "6.0"), ("redis", "7.0"), ("redis", "7.4"))
+        (("redis", "2.8"), ("redis", "5.0"), ("redis", "6.0"), ("redis", "7.0"), ("redis", "7.4"))
         + (("valkey", "7.2"), ("valkey", "8.1"), ("valkey", "9.1"))
     )
     commands: list[Scenario] = []
@@ -490,7 +493,10 @@ def overcommit(draws: Draws) -> Scenario:
 
 
 _WEIGHED = (
-    *(("redis", version) for version in ("2.8", "6.2", "7.0", "7.2", "7.4", "8.2")),
+    *(
+        ("redis", version)
+        for version in ("2.8", "3.0", "3.2", "5.0", "6.2", "7.0", "7.2", "7.4", "8.2")
+    ),
     *(("valkey", version) for version in ("7.2", "8.0", "8.1", "9.0", "9.1")),
 )
 
@@ -506,7 +512,7 @@ def memory(draws: Draws) -> Scenario:
         "replicas": draws.one_of((0, 0, 1, 2)),
         "data": [_population(draws) for _ in range(draws.count(1, 3))],
     }
-    if version not in ("2.8", "6.2") and draws.chance(0.3):
+    if generation(engine, version).slots is not None and draws.chance(0.3):
         scenario |= {"cluster": True, "shards": draws.count(1, 20)}
     limit = draws.one_of(("none", "host", "maxmemory", "both"))
     if limit in ("host", "both"):

@@ -43,7 +43,7 @@ SCENARIOS = 200
 """Of each policy."""
 
 ENGINES = {
-    "single_thread": ("redis-7.0", "valkey-8.0", "valkey-9.1"),
+    "single_thread": ("redis-2.8", "redis-5.0", "redis-7.0", "valkey-8.0", "valkey-9.1"),
     "asynchronous": ("valkey-8.0", "valkey-8.1", "valkey-9.0"),
     "shared_queues": ("valkey-9.1",),
     "fork_join": ("redis-6.2", "redis-7.0", "valkey-7.2"),

@@ -15,8 +15,7 @@ from scipy.stats import norm
 from forecache.models.advice.cases import load_cases
 from forecache.models.advice.effects import metric_of
 from forecache.models.advice.sensitivity.answer import uncertain_indices
-from forecache.models.advice.sensitivity.design import Design
-from forecache.models.advice.sensitivity.indices import Values, total_order
+from forecache.models.advice.sensitivity.indices import Design, Values, total_order
 from forecache.models.advice.sensitivity.numbers import UncertainInputs
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.sim.processes import workers

@@ -17,8 +17,7 @@ from forecache.hwprofiles import HostProfile, load_host
 from forecache.hwprofiles.parts import Cache
 from forecache.sim.errors import EngineError, InputError
 
-from ...bundle.points import Conditions
-from ...bundle.profiled import CACHE_POINTS, CALLGRIND_POINTS
+from ...bundle.points import CACHE_POINTS, CALLGRIND_POINTS, Conditions
 from ...bundle.profiles import CacheGeometry, Depth, Geometry, Profile, Stage, StageWork, ThreadWork
 from ..readers.callgrind import CallgrindProfile, read_callgrind
 from ..readers.info import commands_served
@@ -180,6 +179,10 @@ class Counts:
         """
         self._ask()
         return read_callgrind(f"{self._out}.{self._number}")
+
+    def skip(self) -> None:
+        """Let the counts start from zero."""
+        self._ask()
 
     def dump_threads(self) -> dict[int, CallgrindProfile]:
         """The same by valgrind's number of the thread, of a server run with --separate-threads."""

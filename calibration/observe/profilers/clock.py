@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ...bundle.points import Conditions
-from ...bundle.profiled import CLOCK_POINTS
+from ...bundle.points import CLOCK_POINTS, Conditions
 from ...bundle.profiles import Depth, Profile
 from ..readers.perf_script import read_perf_script
 from .attribution import Attribution

@@ -9,8 +9,7 @@ from typing import Literal
 from forecache.hwprofiles.pmu import Pmu, this_pmu
 from forecache.sim.errors import EngineError, InputError
 
-from ...bundle.points import Conditions
-from ...bundle.profiled import COUNTER_POINTS
+from ...bundle.points import COUNTER_POINTS, Conditions
 from ...bundle.profiles import CounterValue, Depth, Profile
 from ..readers.perf_stat import SEPARATOR, Counter, parse_perf_stat, read_perf_stat
 from .clock import record

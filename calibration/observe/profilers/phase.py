@@ -29,8 +29,10 @@ class Phase:
     files: dict[str, bytes] = field(default_factory=dict)
 
 
-def profile_phase(binary: Path, choice: ProfilerChoice, *, say: Say) -> Phase:
+def profile_phase(binary: Path, choice: ProfilerChoice, *, most_threads: int, say: Say) -> Phase:
     """Let every chosen profiler look at its points, each data set on a fresh server.
+
+    Points with more threads than the engine can run are left out.
 
     A profiler that fails stops there, and the reason says so: what was measured before doesn't
     depend on it.
@@ -43,7 +45,8 @@ def profile_phase(binary: Path, choice: ProfilerChoice, *, say: Say) -> Phase:
     depth: Depth = "clock"
     for profiler in reversed(choice.profilers):
         try:
-            for group in _by_data_set(profiler.points()):
+            points = [g for g in profiler.points() if g.io_threads <= most_threads]
+            for group in _by_data_set(points):
                 labels = ", ".join(given.label() for given in group)
                 say(f"profiling with {profiler.name}: {labels}")
                 found += profiler.profile(binary, group)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ...bundle.points import Conditions
-from ...bundle.profiled import COUNTER_POINTS
+from ...bundle.points import COUNTER_POINTS, Conditions
 from ...bundle.profiles import CounterValue, Depth, Profile, StageWork, ThreadWork
 from ..readers.vtune import VtuneReport, read_vtune
 from .programs import missing, refusal, run_program, version_of

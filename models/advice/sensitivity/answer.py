@@ -16,9 +16,9 @@ from ...prediction.predict import DRAW_REQUESTS, Prediction, Progress
 from ..effects import Part, metric_of, uncertain_numbers
 from ..next_measurement import next_measurement
 from .choices import ChoiceInputs, PointOf
-from .design import Design
 from .evaluation import (
     REST,
+    BoundSurrogate,
     Evaluate,
     Evaluated,
     InputGroup,
@@ -27,10 +27,11 @@ from .evaluation import (
     indices_of,
     no_indices,
     screening,
+    surrogate_of,
 )
+from .indices import Design
 from .numbers import UncertainInputs
 from .results import ElementaryEffects, Indices, Sensitivity
-from .surrogate import BoundSurrogate, surrogate_of
 
 MOST_S = 90.0
 """Seconds of one core that the runs of one set of inputs may take, as estimated."""
@@ -77,11 +78,6 @@ def sensitivity(
         Of the prediction, and of all runs.
     executor
         Where to simulate.
-
-    Raises
-    ------
-    InputError
-        It would take longer than is allowed.
     """
     told = uncertain_indices(prediction, seed=seed, executor=executor, progress=progress)
     choices = ChoiceInputs.of(asked, (prediction.case, prediction.system))

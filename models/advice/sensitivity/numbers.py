@@ -12,6 +12,7 @@ import numpy as np
 
 from forecache.sim.executors import Submitted
 
+from ...engines.commands import ALL_COMMANDS, COMMAND_WORK, command_kinds, work_terms
 from ...prediction.node_setup import node_setup
 from ...prediction.predict import LATENCIES, Prediction, brief_run
 from ...prediction.run_length import Pilot
@@ -54,10 +55,15 @@ class UncertainInputs:
         assert pilot is not None
         names, covariance = system.uncertain_steps()
         nominal = _durations(prediction, {}, pilot)
+        # Most of the table's commands are not asked for: what they take changes nothing.
+        kinds = command_kinds(prediction.case.scenario)
+        unused = {f"work.{each}" for each in {*COMMAND_WORK} - {*ALL_COMMANDS}}
+        unused -= {f"work.{each}" for kind in kinds for each in work_terms(kind)}
         live = [
             index
             for index, name in enumerate(names)
-            if any(
+            if name not in unused
+            and any(
                 not _equal(_durations(prediction, {name: end * error}, pilot), nominal)
                 for error in [math.sqrt(covariance[index, index])]
                 for end in _ENDS

@@ -13,7 +13,7 @@ from collections import deque
 from forecache.sim.simpy_kernel import Activity
 
 from ..setup import rounded_capacity
-from .dispatching import Dispatching, Job, Kind
+from .io_threads import Job, JobQueues, Kind
 from .node import Client, ReferenceNode
 
 
@@ -22,7 +22,7 @@ def start(node: ReferenceNode) -> None:
     Asynchronous(node).start()
 
 
-class Asynchronous(Dispatching):
+class Asynchronous(JobQueues):
     """One single-producer ring of jobs per I/O thread; completion by looking at every client."""
 
     def __init__(self, node: ReferenceNode) -> None:
@@ -48,7 +48,7 @@ class Asynchronous(Dispatching):
         for client in done:
             if client.executed > client.written:
                 # Its commands were executed meanwhile.
-                yield node.main_does(times.push_ps)
+                yield node.main_step(times.push_ps)
                 self.try_send_write(client)
 
     def adjust_threads(self, events: int, *, increase_only: bool) -> Activity:
@@ -67,7 +67,7 @@ class Asynchronous(Dispatching):
             self.stop_thread(active)
         if active != before:
             self.set_active(active)
-            yield self.node.main_does(abs(active - before) * self.node.times.activate_ps)
+            yield self.node.main_step(abs(active - before) * self.node.times.activate_ps)
 
     def is_busy(self, client: Client) -> bool:
         """Whether its read is under way: the socket was still full when it was polled."""

@@ -48,7 +48,7 @@ class ForkJoin(IoThreads):
             yield from self.handle_events(self.fired)
             yield from self.flush_log()
             yield from self.handle_pending_writes()
-            yield node.main_does(node.times.loop_ps)
+            yield node.main_step(node.times.loop_ps)
             self.turns.end()
 
     def send_handshake(self, number: int) -> bool:
@@ -101,7 +101,7 @@ class ForkJoin(IoThreads):
             else:
                 self.stop_thread(number)
         self.set_active(active)
-        yield self.node.main_does(len(others) * self.node.times.activate_ps)
+        yield self.node.main_step(len(others) * self.node.times.activate_ps)
 
     def fork_and_join(self, clients: Sequence[Client]) -> Activity:
         """Hand clients out to all threads in turn, serve the main thread's own, wait for the rest.
@@ -109,7 +109,7 @@ class ForkJoin(IoThreads):
         Every counter is written, even for threads that get no client.
         """
         node, times, threads = self.node, self.node.times, self.node.setup.io_threads
-        yield node.main_does(len(clients) * times.push_ps + (threads - 1) * times.publish_ps)
+        yield node.main_step(len(clients) * times.push_ps + (threads - 1) * times.publish_ps)
         self.shares = [clients[number::threads] for number in range(threads)]
         self.joined_ps = node.now
         for number, share in enumerate(self.shares):
@@ -125,11 +125,11 @@ class ForkJoin(IoThreads):
         for client in own:
             if self.reading:
                 node.count("inline_reads")
-                yield node.main_does(self.read_and_parse(client))
+                yield node.main_step(self.read_and_parse(client))
             else:
                 yield from self.write_inline(client)
         yield from self.wait_for_threads()
-        yield node.main_does(times.done_ps * (len(clients) - len(own)))
+        yield node.main_step(times.done_ps * (len(clients) - len(own)))
 
     def wait_for_threads(self) -> Activity:
         """Add up the counters again and again until no thread has anything left."""

@@ -86,12 +86,12 @@ class LockedThreads:
                 continue
             duration = node.polling(len(readable))
             if slept:
-                duration += node.count_block(node.scheduled_again_ps(node.threads[number]))
+                duration += node.count_block(node.reschedule_ps(node.threads[number]))
             if number == 0:
-                duration += node.accept_alone()
+                duration += node.accept_inline()
             slept = dozed = False
             yield agent.hold(node.work(number, duration))
-            for client in node.reported(readable, number):
+            for client in node.poll_results(readable, number):
                 yield from self.serve(number, client)
             node.count("loops")
             yield agent.hold(node.work(number, times.loop_ps))

@@ -16,7 +16,8 @@ from collections import deque
 
 from forecache.sim.simpy_kernel import Activity
 
-from .node import Client, ReferenceNode, Thread
+from .node import Client, ReferenceNode
+from .threads import Thread
 
 Channel = deque[tuple[int, Client]]
 """Clients, with the time from which the other side can see them."""
@@ -65,7 +66,7 @@ class Multiplexed:
         """Accept what has arrived; each I/O thread in turn gets a handshake for its next turn."""
         node, times = self.node, self.node.times
         if not node.setup.offload_handshakes:
-            return node.accept_alone()
+            return node.accept_inline()
         taken = node.take_connections()
         for _ in range(taken):
             self.accepted += 1
@@ -88,7 +89,7 @@ class Multiplexed:
                 keys_parsed = self.node.keys(client, client.executed, client.executed + parsed)
                 fetched = min(keys_parsed, keys)
                 keys -= fetched
-                freeing = node.to_free(client)
+                freeing = node.free_times_ps(client)
                 node.count("freed_values", len(freeing))
                 node.count("inline_frees", len(freeing))
                 # The entry is taken out of one channel, another put into the other.
@@ -97,7 +98,7 @@ class Multiplexed:
                 client.executed = client.read
         thread = node.threads[number]
         if self.sleeps(thread):
-            yield main.hold(node.work(0, node.count_wake(node.waking_core_ps(thread))))
+            yield main.hold(node.work(0, node.count_wake(node.wake_core_ps(thread))))
         self.hand_over(batch, self.replies[number], thread)
 
     def take_group(self, waiting: deque[Client]) -> tuple[list[Client], int]:
@@ -132,7 +133,7 @@ class Multiplexed:
             return
         own = node.threads[0]
         yield node.fall_asleep(own)
-        slept_ps = node.count_block(node.scheduled_again_ps(own))
+        slept_ps = node.count_block(node.reschedule_ps(own))
         yield main.hold(node.work(0, slept_ps + node.polling(1)))
 
     # --- an I/O thread ------------------------------------------------------------------------
@@ -160,7 +161,7 @@ class Multiplexed:
             duration += self.handshakes[number] * times.handshake_ps
             self.handshakes[number] = 0
             if slept:
-                duration += node.count_block(node.scheduled_again_ps(node.threads[number]))
+                duration += node.count_block(node.reschedule_ps(node.threads[number]))
             slept = dozed = False
             yield agent.hold(node.work(number, duration))
             yield from self.read_all(number, readable)
@@ -191,7 +192,7 @@ class Multiplexed:
             return
         main = node.threads[0]
         if self.sleeps(main):
-            yield agent.hold(node.work(number, node.count_wake(node.waking_core_ps(main))))
+            yield agent.hold(node.work(number, node.count_wake(node.wake_core_ps(main))))
         self.hand_over(batch, self.commands[number], main)
 
     # --- channels -----------------------------------------------------------------------------
@@ -214,5 +215,5 @@ class Multiplexed:
         channel.extend((seen_ps, client) for client in batch)
         runs_ps = max(seen_ps, node.now + reader.wake_latency_ps)
         if reader.agent.sleeps_beyond(runs_ps):
-            node.wake_up(reader, node.now)
+            node.draw_wake_up(reader, node.now)
             reader.agent.wake(runs_ps)

@@ -152,7 +152,7 @@ class OwningThreads:
                 self.told[number] = False
                 yield self.does(number, times.notice_ps)
                 yield from self.take_back(number)
-            for client in node.reported(fired, number):
+            for client in node.poll_results(fired, number):
                 if client.read_job:
                     # The main thread has it; its socket is left for later.
                     yield self.does(number, times.scan_ps)
@@ -232,7 +232,7 @@ class OwningThreads:
         if slept:
             duration += node.count_block(node.unblocking_ps(node.threads[thread]))
         if thread == MAIN:
-            duration += node.accept_alone()
+            duration += node.accept_inline()
         yield self.does(thread, duration)
         self.running[thread] = True
         return fired
@@ -252,7 +252,7 @@ class OwningThreads:
         thread = node.threads[peer]
         if not thread.agent.sleeps_beyond(node.now + node.wake_latency_ps(thread)):
             return times.notify_ps
-        waking_ps = node.waking_core_ps(thread) if node.wakes_core(thread.agent) else 0
+        waking_ps = node.wake_core_ps(thread) if node.wakes_core(thread.agent) else 0
         return times.notify_ps + waking_ps
 
     def wake(self, peer: int) -> None:
@@ -260,5 +260,5 @@ class OwningThreads:
         node, thread = self.node, self.node.threads[peer]
         runs_ps = node.now + node.wake_latency_ps(thread)
         if thread.agent.sleeps_beyond(runs_ps):
-            node.wake_up(thread, node.now)
+            node.draw_wake_up(thread, node.now)
             thread.agent.wake(runs_ps)

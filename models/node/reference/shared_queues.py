@@ -13,7 +13,7 @@ from collections import deque
 from forecache.sim.simpy_kernel import Activity
 
 from ..setup import rounded_capacity
-from .dispatching import ANY_THREAD, WORK_KINDS, Dispatching, Job, Kind
+from .io_threads import ANY_THREAD, WORK_KINDS, Job, JobQueues, Kind
 from .node import Client, ReferenceNode
 
 RESPONSES_AT_ONCE = 16
@@ -28,7 +28,7 @@ def start(node: ReferenceNode) -> None:
     SharedQueues(node).start()
 
 
-class SharedQueues(Dispatching):
+class SharedQueues(JobQueues):
     """One multi-consumer queue of jobs, one multi-producer queue of responses."""
 
     def __init__(self, node: ReferenceNode) -> None:
@@ -52,7 +52,7 @@ class SharedQueues(Dispatching):
             taken = [
                 self.responses.popleft() for _ in range(min(len(self.responses), RESPONSES_AT_ONCE))
             ]
-            yield self.node.main_does(self.node.times.collect_ps * len(taken))
+            yield self.node.main_step(self.node.times.collect_ps * len(taken))
             yield from self.handle_reads(
                 [job.client for job in taken if job.kind == "read" and job.client]
             )
@@ -64,7 +64,7 @@ class SharedQueues(Dispatching):
         """Start or stop a thread after a poll, by sampled load."""
         del events
         if not increase_only and self.sample_load():
-            yield self.node.main_does(self.node.times.activate_ps)
+            yield self.node.main_step(self.node.times.activate_ps)
 
     def sample_load(self) -> bool:
         """Start or stop one thread by sampled load; True if the number of threads changed.

@@ -22,8 +22,8 @@ from forecache.sim.simpy_kernel import Agent
 
 from ..setup import NodeSetup, NodeTimes
 from .arrivals import ANY_COMMAND
-from .cores import CoreAgent
 from .node import Client, Command, ReferenceNode
+from .scheduler import CoreAgent
 
 NETWORK_OUT, POLL, NETWORK_BACK = "network out", "poll", "network back"
 SEND, READ, LOOK_UP, EXECUTE, WRITE, RECEIVE = (
@@ -196,7 +196,7 @@ class TracedNode(ReferenceNode):
 
     def new_agent(self, number: int) -> Agent:
         """An agent that reports its steps here."""
-        agent = self.cores.new_agent(number, _Reports, _ReportingCoreAgent)
+        agent = self.scheduler.new_agent(number, _Reports, _ReportingCoreAgent)
         agent.trace = self
         return agent
 
@@ -218,11 +218,11 @@ class TracedNode(ReferenceNode):
                 request.steps[LOOK_UP] = self._look_ups[thread]
         self._parts, self._serves, self._fetched = [], [], []
 
-    def lengthened(self, thread: int, duration_ps: int) -> int:
+    def with_interruptions(self, thread: int, duration_ps: int) -> int:
         """Notes what a busy sibling adds to a step, and the interruptions that fall into it."""
-        longer_ps, alone_ps = super().lengthened(thread, duration_ps), duration_ps
+        longer_ps, alone_ps = super().with_interruptions(thread, duration_ps), duration_ps
         if thread < self.setup.sibling_threads:
-            duration_ps = self.beside_siblings(alone_ps)
+            duration_ps = self.slowed_by_siblings(alone_ps)
         if duration_ps > alone_ps:
             self._parts.append((SIBLING, duration_ps - alone_ps))
         if longer_ps > duration_ps:
@@ -244,10 +244,12 @@ class TracedNode(ReferenceNode):
     def _serve(self, what: str, client: Client, first: int, last: int) -> None:
         self._serves += [(what, request) for request in self._those(client, first, last)]
 
-    def compose(self, client: Client, commands: int, due_ps: int, code: int = ANY_COMMAND) -> int:
+    def new_commands(
+        self, client: Client, commands: int, due_ps: int, code: int = ANY_COMMAND
+    ) -> int:
         """New requests set out."""
         first = client.sent
-        size_bytes = super().compose(client, commands, due_ps, code)
+        size_bytes = super().new_commands(client, commands, due_ps, code)
         for index in range(first, client.sent):
             self._requests[client.number, index] = TracedRequest(client.number, index, due_ps)
         self._serve(SEND, client, first, client.sent)
@@ -295,9 +297,9 @@ class TracedNode(ReferenceNode):
         self._fetched += self._those(client, client.executed, last)
         return duration_ps
 
-    def waiting(self, command: Command, warm: int) -> int:
+    def memory_wait_ps(self, command: Command, warm: int) -> int:
         """Notes the wait for memory."""
-        duration_ps = super().waiting(command, warm)
+        duration_ps = super().memory_wait_ps(command, warm)
         self._parts.append((MEMORY, duration_ps))
         return duration_ps
 

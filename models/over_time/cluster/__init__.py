@@ -8,13 +8,13 @@ SimPy's clock counts seconds.
 
 One request through a step (`load/`)
 ------------------------------------
-1. *Demand* (`demand.py`) says how many requests the users' clients begin in this step. A request is
+1. *Demand* (`load.py`) says how many requests the users' clients begin in this step. A request is
    what one worker asks of one node in one go: `commands` commands, one after the other.
 2. *Clients* (`clients.py`) are pods x workers. `Nodes.traffic` says how requests spread over nodes;
    the draw is Poisson. A request needs a free worker, else it is *turned away*: `Load._admit` lets
    as many begin as the workers can send that do not wait all through the step.
 3. A worker that has no connection to the node opens one first: it joins the node's *connection
-   queue* (`connections.py`: the listen backlog; accept and handshake cost main-thread time). The
+   queue* (the listen backlog; accept and handshake cost main-thread time). The
    others, and those whose connection was accepted, join the node's *request queue*.
 4. Both are FIFO *queues of cohorts* (`cohorts.py`): (step of arrival, attempt number, count).
    They are served from the time the main thread has in this step: its length less what
@@ -27,7 +27,7 @@ One request through a step (`load/`)
 6. What was answered has the latency that the surrogate has at this utilisation, plus the wait in
    the queue. The *record* (`record.py`) keeps all that as time series.
 
-Counts are integers, and every run checks (`conservation.py`), per node:
+Counts are integers, and every run checks (`check_conservation` of `load.py`), per node:
 
     attempts = answered + timed out + refused + waiting
     offered + retries begun = attempts;   timed out + refused = failed + retries begun + backing off
@@ -42,36 +42,28 @@ Modules
 `load/`            requests (1 to 6 above):
   `load.py`          its clock, the SimPy process `Load.process`: draws and admits what begins in a
                      step (1 and 2), has it done, and looks at what came of it
-  `demand.py`        how many requests begin in a step
-  `clients.py`       `ClientFleet`: pods, workers, connections, retries; the autoscaler
-  `connections.py`   what an accept and a handshake take, and who does them
-  `cohorts.py`       the queueing block: integers, any number of queues side by side
-  `flows.py`         one step of the load at every node (3 to 5)
-  `native/`          the code in C behind these two; `cluster.h` declares what it works on
-  `layout.py`        the same records for Python
-  `conservation.py`  what must hold of all counts
+  `clients.py`       `ClientFleet`: pods, workers, connections, retries; the autoscaler; what an
+                     accept and a handshake take, and who does them
+  `cohorts.py`       the queueing block: integers, any number of queues side by side; and one step
+                     of the load at every node (3 to 5)
+  `native/`          the code in C behind it; `cluster.h` declares what it works on
   `recent.py`        what clients asked of each node lately
 `slots/`           where the data are:
   `slots.py`         keys, slots and shards, and the fewest moves
   `slot_map.py`      `SlotMap`: those of a run, and the traffic that follows from them
   `migration.py`     how long slots take to move, key by key or atomically
   `migration_work.py`  what a move costs the main threads of source and target
-  `redirects.py`     how clients learn that slots have moved
 `placement.py`     on which machine and in which zone each node is
-`detection.py`     when nodes that fail are suspected and declared failed
 `intervals.py`     how far off times of a run may be, from those of its steps
-`failover.py`      how long shards stay without a primary
+`failover.py`      when nodes that fail are declared failed, and shards have a primary again
 `outage.py`        what nodes that fail do to the rest, until everybody is served again
 `upgrade/`         nodes get another version, rolling, blue-green or in place:
-  `upgrader.py`      the event from its beginning to its end; the first and the last of these ways
-  `blue_green.py`    the other one
+  `upgrader.py`      the event from its beginning to its end, in each of these ways
   `steps.py`         stop, save, restart, load, synchronise, hand over
-  `full_sync.py`     how long a full sync takes, and what it takes from the primary
-  `sync_work.py`     CPU time of writing, sending and loading data
-  `compatible.py`    which version reads which one's files
+  `sync_work.py`     CPU time of writing, sending and loading data; how long a full sync takes
   `watch.py`         what is left meanwhile, and what is lost
   `report.py`        what is told of it
-`events/`          what happens at a time: a module each
+`events/`          what happens at a time: to nodes, by clients, to slots, an upgrade
 `cache.py`         nodes that are a cache: what they hold, the database behind (`lookaside/`)
 `memory.py`        what data and connections weigh
 `cost.py`          what the nodes of a run cost
@@ -79,7 +71,7 @@ Modules
 
 To add an event
 ---------------
-A module in `events/` with a pydantic class `Event` (fields `event: Literal["name"]`, `at_s`, and
+A pydantic class `Event` in a module of `events/` (fields `event: Literal["name"]`, `at_s`, and
 its own) that has a method `happen(cluster)`, a generator of SimPy events, started at `at_s`; its
 place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
 

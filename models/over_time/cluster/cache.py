@@ -20,11 +20,10 @@ from ...layouts.slabs import chunk_bytes, keys_that_fit
 from ...memory.lines import rank_classes
 from ...scenario.workload import sizes_of
 from ..lookaside.contents import Contents
-from ..lookaside.database import Database
+from ..lookaside.database import Database, Lookaside
 from ..lookaside.hashing import groups_of, share_moved
-from ..lookaside.schema import Lookaside
 from ..lookaside.tier import Tier
-from .events.node_list import NodeList
+from .events.clients import NodeList
 from .nodes import Claim
 
 if TYPE_CHECKING:

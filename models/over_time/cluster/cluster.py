@@ -19,8 +19,7 @@ from ...results.series import Run
 from .cache import LookasideCache
 from .cost import NodeBill
 from .events.base import Event, EventProcess
-from .load.clients import ClientFleet, autoscale
-from .load.connections import connection_work
+from .load.clients import ClientFleet, autoscale, connection_work
 from .load.load import Load, LoadStep
 from .memory import node_limit
 from .nodes import NodeKind, Nodes
@@ -91,13 +90,7 @@ class Cluster:
         self.load.after_step.append(function)
 
     def kind_of(self, described: ClusterNodes) -> tuple[NodeKind, float]:
-        """Nodes other than the scenario's, with the bytes of a shard's data on them.
-
-        Raises
-        ------
-        InputError
-            As `node_kind`.
-        """
+        """Nodes other than the scenario's, with the bytes of a shard's data on them."""
         kind, data_bytes, _ = node_kind(self.scenario, described=described, seed=self.seed)
         return kind, data_bytes
 
@@ -184,11 +177,6 @@ def node_kind(
         Another node than the scenario's.
     shards
         How many share the data; those of the scenario without it.
-
-    Raises
-    ------
-    InputError
-        The host, the engine or a field is not known or not valid.
     """
     nodes = described or scenario.cluster
     count = shards or nodes.shards

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,7 @@ from forecache.sim.errors import InputError
 from ...cost.bill import node_bill
 from ...cost.schema import PricedNodes
 from ...engines.profile import load_engine
-from ...prices.table import HOURS_A_MONTH, CacheEngine, load_prices, served_engine
+from ...prices.table import HOURS_A_MONTH, CacheEngine, HourlyPrice, load_prices, served_engine
 from ...prices.terms import Payment
 
 if TYPE_CHECKING:
@@ -40,24 +39,10 @@ class NodeCost(Record):
     """Price of one node a month, where the table has none or you pay another one."""
 
 
-@dataclass(frozen=True)
-class NodePrice:
-    """What one node costs, and where that is from."""
-
-    usd_per_hour: float
-    note: str
-
-
-def node_price(cost: NodeCost, nodes: ClusterNodes) -> NodePrice:
-    """The price of a node.
-
-    Raises
-    ------
-    InputError
-        There is no such price.
-    """
+def node_price(cost: NodeCost, nodes: ClusterNodes) -> HourlyPrice:
+    """The price of a node."""
     if cost.usd_per_month is not None:
-        return NodePrice(cost.usd_per_month / HOURS_A_MONTH, "usd_per_month of the scenario")
+        return HourlyPrice(cost.usd_per_month / HOURS_A_MONTH, "usd_per_month of the scenario")
     if cost.node_type is None:
         if cost.payment != "on_demand":
             raise InputError(
@@ -70,7 +55,7 @@ def node_price(cost: NodeCost, nodes: ClusterNodes) -> NodePrice:
                 f"field cost.node_type: found none, and {nodes.host} has no price; valid is an "
                 "instance in cluster.host, cost.node_type, or cost.usd_per_month."
             )
-        return NodePrice(speed.price_usd_per_hour, f"{nodes.host} on demand")
+        return HourlyPrice(speed.price_usd_per_hour, f"{nodes.host} on demand")
     table, engine = load_prices(cost.prices), _engine(nodes)
     one = PricedNodes(type=cost.node_type, payment=cost.payment)
     try:
@@ -85,7 +70,7 @@ def node_price(cost: NodeCost, nodes: ClusterNodes) -> NodePrice:
             "cost.usd_per_month."
         )
     note = f"{cost.node_type} with {engine}, {paid}, {table.id} of {table.date}"
-    return NodePrice(bill.usd / HOURS_A_MONTH, note)
+    return HourlyPrice(bill.usd / HOURS_A_MONTH, note)
 
 
 def _engine(nodes: ClusterNodes) -> CacheEngine:
@@ -100,7 +85,7 @@ class NodeBill:
         self._cluster = cluster
         self._cost = cost
         self._price = node_price(cost, cluster.scenario.cluster)
-        self._prices: dict[NodeKind, NodePrice] = {}
+        self._prices: dict[NodeKind, HourlyPrice] = {}
         self._node_s = self._usd = 0.0
         cluster.after_step(self._add)
         cluster.record.gauge("nodes", "USD", "cost so far", lambda: self.usd)

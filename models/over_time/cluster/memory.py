@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 
 
 def node_limit(system: System, prices: PriceTable | None, node_type: str | None) -> MemoryLimit:
-    """What a node has for its data: as what it is paid for, where that is a managed node.
-
-    Raises
-    ------
-    InputError
-        The price table has no such type.
-    """
+    """What a node has for its data: as what it is paid for, where that is a managed node."""
     bought = None
     if prices is not None and node_type in prices.nodes.types:
         bought = managed_limit(prices, node_type, field="cost.node_type")

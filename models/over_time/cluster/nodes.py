@@ -9,9 +9,8 @@ import numpy as np
 from forecache.hwprofiles.files import FieldError
 
 from ...footprint.limits import MemoryLimit
-from .load.cohorts import Queues
-from .load.connections import ConnectionWork
-from .load.layout import CONSTANTS, RECORDS
+from .load.clients import ConnectionWork
+from .load.cohorts import CONSTANTS, RECORDS, Queues
 from .surrogate import Surrogate
 
 _PS_PER_S = 10**12

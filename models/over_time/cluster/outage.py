@@ -34,7 +34,7 @@ from .upgrade.upgrader import target_of
 
 if TYPE_CHECKING:
     from .cluster import Cluster
-    from .events.fail import Fail
+    from .events.nodes import Fail
 
 _MOST_MARKS = 10
 """Nodes that are marked one by one."""

@@ -11,8 +11,7 @@ import numpy as np
 from forecache.sim.statistics import Estimate
 
 from ...results.series import Cell, Fact, Mark, Run, Series, Table
-from .load.cohorts import cell_waits_s
-from .load.flows import cell_loads
+from .load.cohorts import cell_loads, cell_waits_s
 from .memory import MemoryWatch
 from .surrogate import QUANTILES, Surrogate
 

@@ -13,11 +13,11 @@ from forecache.hwprofiles.record import Record as _Record
 from ...scenario.arrivals import Arrivals, Bursts, RatePiece, read_trace
 from ...scenario.schema import TlsChoice
 from ...scenario.versions import EngineVersion
-from ...scenario.workload import Mix, Popularity, ValueSizes, WorkloadHashes, WorkloadSortedSets
-from ..lookaside.schema import Lookaside
+from ...scenario.workload import Collections, Mix, Popularity, ValueSizes
+from ..lookaside.database import Lookaside
 from .cost import NodeCost
 from .events import KINDS, Event
-from .events.node_list import NodeList
+from .events.clients import NodeList
 from .placement import place
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ class ClusterNodes(_Record):
         return not self.engine.startswith("elasticache")
 
 
-class Data(_Record):
-    """What the cluster holds, all shards together."""
+class Data(Collections):
+    """What the cluster holds, all shards together; collections are those of each shard."""
 
     keys: int = Field(default=1_000_000, ge=1, le=10**11)
     """Keys of all shards."""
@@ -109,10 +109,6 @@ class Data(_Record):
     """Bytes of a value, or a distribution of them."""
     popularity: Popularity = "uniform"
     """How commands spread over keys."""
-    sorted_sets: WorkloadSortedSets | None = None
-    """What ZADD and ZRANGE work on, on each shard."""
-    hashes: WorkloadHashes | None = None
-    """What HSET, HGET and HGETALL work on, on each shard."""
 
 
 class Backoff(_Record):

@@ -161,11 +161,6 @@ def surrogate_of(
     ----------
     scenario
         A scenario of one node as a file has it, without `arrival`, `clients` and rates.
-
-    Raises
-    ------
-    InputError
-        The host, the engine or a field is not known or not valid.
     """
     case, system = _saturated(scenario)
     key = _key(case.scenario, system, seed)

@@ -142,7 +142,7 @@ class LargeCommands(_Group):
     engine: str = "valkey"
     """Redis or Valkey."""
     engine_version: EngineVersion
-    """Redis 2.8 to 3.0 and 6.0 to 7.4, Valkey from 7.2 on."""
+    """Redis 2.8 to 7.4, Valkey from 7.2 on."""
     server: Server = Server()
     """What profiles leave open."""
     client: ClientData = ClientData()

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate
 
-from ...prediction.predict import Progress
+from ...prediction.predict import DRAWS, Progress
+from ...prediction.system import UNCHECKED_DISCREPANCY
+from ...prediction.uncertainty import Z95, Draw
+from ...results.intervals import RelativeError, interval_over_draws
 from ...results.series import Cell, Fact, Mark, Run, Series, Table
 from ...scenario.versions import taken_as_newest
-from .intervals import RunIntervals, base_latency_interval, main_thread_s, run_intervals
 from .scenario import LargeCommands
-from .timeline import Timed, base_latency_s, place_of, profile_of, service_s, timeline
-from .waiting import Block, ServiceTurns, Times, by_time, latencies, poisson_arrivals
+from .timeline import Timed, base_latency_s, place_of, placed, service_s, timeline
 from .work import Chosen, load_work
 
 _MOST_REQUESTS = 30_000_000
@@ -28,13 +32,7 @@ _LEAST_DURATION_S = 0.1
 def simulate_large_commands(
     scenario: LargeCommands, seed: int = 1, progress: Progress = print
 ) -> Run:
-    """Run a scenario of `kind: large_commands`.
-
-    Raises
-    ------
-    InputError
-        Something it names is not known, or others ask for more than can be followed.
-    """
+    """Run a scenario of `kind: large_commands`."""
     place, chosen = place_of(scenario)
     timed = timeline(scenario, place)
     intervals = run_intervals(scenario, timed, chosen, seed=seed)
@@ -339,10 +337,210 @@ def _warnings(scenario: LargeCommands, chosen: Chosen) -> list[str]:
             f"work of large commands was counted on {chosen.work.engine} {chosen.work.version}, "
             f"not on {scenario.engine} {scenario.engine_version}."
         )
-    if scenario.load is not None and scenario.load.service_us is None:
-        if profile_of(scenario) is None:
-            found.append(
-                f"the work of small commands was never observed on {scenario.engine} "
-                f"{scenario.engine_version}: that of Redis 6.0 is used."
-            )
     return found
+
+
+# --- what all other clients feel while one runs large commands ------------------------------------
+
+# Other requests come at random at a steady rate, as from many clients that don't wait for each
+# other, and their latency counts from when they come. The main thread serves them in order, except
+# that
+#
+# - a command that is being executed holds everybody up until it is done, and those who came
+#   meanwhile are served afterwards as fast as the main thread can;
+# - while a reply is being written, or a bulk load executed read by read, everybody who has come is
+#   served between two turns. Who comes during a turn waits for the rest of it, and for those who
+#   came before him in it.
+
+
+Times = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of time in which the main thread executes one command and nothing else; s."""
+
+    start_s: float
+    lasts_s: float
+
+
+@dataclass(frozen=True)
+class ServiceTurns:
+    """A stretch of time with turns of a large command in it; s.
+
+    Attributes
+    ----------
+    turn_s
+        Main-thread time of one turn.
+    busy
+        Share of the stretch that turns take, at most what others leave.
+    """
+
+    start_s: float
+    end_s: float
+    turn_s: float
+    busy: float
+
+
+def waits(arrival_s: Times, service_s: Times) -> Times:
+    """Waits before service of customers that one server takes in order.
+
+    D. V. Lindley's recursion, unrolled: work ahead of the k-th is the largest of what came from any
+    earlier one on. `arrival_s` increases.
+    """
+    if arrival_s.size == 0:
+        return arrival_s
+    before = np.concatenate(([0.0], np.cumsum(service_s)[:-1]))
+    starts = before + np.maximum.accumulate(arrival_s - before)
+    return np.asarray(starts - arrival_s)
+
+
+def latencies(
+    arrival_s: Times,
+    *,
+    service_s: float,
+    blocks: Sequence[Block],
+    turns: Sequence[ServiceTurns],
+    random: np.random.Generator,
+) -> Times:
+    """Latency of each of the others' requests, without the network; s.
+
+    Parameters
+    ----------
+    arrival_s
+        Increasing.
+    service_s
+        Main-thread time of one request.
+    """
+    if arrival_s.size == 0:
+        return arrival_s
+    starts = np.array([block.start_s for block in blocks])
+    lasts = np.array([block.lasts_s for block in blocks])
+    place = np.searchsorted(arrival_s, starts)
+    # A command joins the queue where it comes in.
+    everybody = np.insert(arrival_s, place, starts)
+    services = np.insert(np.full(arrival_s.size, service_s), place, lasts)
+    commands = place + np.arange(place.size)
+    found = np.delete(waits(everybody, services), commands) + service_s
+    drawn = random.random((2, arrival_s.size))
+    for stretch in turns:
+        low, high = np.searchsorted(arrival_s, (stretch.start_s, stretch.end_s))
+        if high <= low:
+            continue
+        rate = (high - low) / (stretch.end_s - stretch.start_s)
+        ahead = min(1.0, rate * service_s)
+        during, past = drawn[0, low:high] < stretch.busy, drawn[1, low:high]
+        found[low:high] += during * stretch.turn_s * (1.0 - past * (1.0 - ahead))
+    return found
+
+
+def poisson_arrivals(rate_per_s: float, duration_s: float, random: np.random.Generator) -> Times:
+    """Increasing times of a Poisson process over a run."""
+    count = random.poisson(rate_per_s * duration_s)
+    return np.sort(random.random(count) * duration_s)
+
+
+@dataclass(frozen=True)
+class Felt:
+    """Latency over time: one value per bucket, NaN where no request arrived; s."""
+
+    p50_s: Times
+    p99_s: Times
+    max_s: Times
+    count: Times
+
+
+def by_time(arrival_s: Times, latency_s: Times, edges_s: Times) -> Felt:
+    """Latencies of those who came between two edges."""
+    places = np.searchsorted(arrival_s, edges_s)
+    rows = np.full((4, edges_s.size - 1), np.nan)
+    for bucket, (low, high) in enumerate(pairwise(places)):
+        rows[3, bucket] = high - low
+        if high > low:
+            here = latency_s[low:high]
+            rows[:3, bucket] = *np.quantile(here, (0.5, 0.99)), here.max()
+    return Felt(*rows)
+
+
+# --- intervals -----------------------------------------------------------------------------------
+
+# How far off a run may be: draws of its uncertain numbers, and the errors that were measured.
+#
+# Drawn are the instructions that were counted, the speed of both hosts and of what lies between
+# them, how much of its waits for memory an engine shows, and the first touch of a page where the
+# scenario doesn't give it. The model's own error is that of the engine's commands on live servers,
+# with nothing fitted to them; another host than theirs, and another version than the one that was
+# counted, each add what a node's prediction adds for a profile that nobody checked.
+
+
+@dataclass(frozen=True)
+class RunIntervals:
+    """95% intervals of what a run says.
+
+    Attributes
+    ----------
+    timed
+        Its commands at the nominal numbers.
+    drawn
+        The same at draws of all that is uncertain.
+    chosen
+        Whose work they do.
+    """
+
+    timed: Sequence[Timed]
+    drawn: Sequence[Sequence[Timed]]
+    chosen: Chosen
+
+    def main_thread(self, quantity: Callable[[Sequence[Timed]], float]) -> Estimate:
+        """A time of the main thread, in the unit of the function that reads it off commands."""
+        return self._over(quantity, self.chosen.work.errors.main_thread)
+
+    def lasts(self, quantity: Callable[[Sequence[Timed]], float]) -> Estimate:
+        """A time that the client sees."""
+        return self._over(quantity, self.chosen.work.errors.lasts)
+
+    def _over(self, quantity: Callable[[Sequence[Timed]], float], own: RelativeError) -> Estimate:
+        return interval_over_draws(
+            quantity(self.timed),
+            [quantity(each) for each in self.drawn],
+            error=model_error(own, self.chosen),
+        )
+
+    def ends(self, scenario: LargeCommands) -> list[list[Timed]]:
+        """The commands as quick and as slow as the interval of the main thread's time has them."""
+        spent = self.main_thread(main_thread_s)
+        return [
+            placed(scenario, [t.lasting.slower(end / spent.value) for t in self.timed])
+            for end in (spent.low, spent.high)
+        ]
+
+
+def main_thread_s(timed: Sequence[Timed]) -> float:
+    """CPU time of the main thread for all commands."""
+    return sum(t.lasting.main_thread_ns for t in timed) / 1e9
+
+
+def model_error(own: RelativeError, chosen: Chosen) -> float:
+    """Half width of the 95% interval of the model's own error, of the logarithm."""
+    unchecked = Z95 * UNCHECKED_DISCREPANCY
+    return math.hypot(own.half_width, unchecked, 0.0 if chosen.counted else unchecked)
+
+
+def run_intervals(
+    scenario: LargeCommands, timed: Sequence[Timed], chosen: Chosen, *, seed: int
+) -> RunIntervals:
+    """The intervals of a run, with the draws of a seed."""
+    drawn = [
+        timeline(scenario, place_of(scenario, draw=Draw(seed, number))[0])
+        for number in range(DRAWS)
+    ]
+    return RunIntervals(timed, drawn, chosen)
+
+
+def base_latency_interval(scenario: LargeCommands, *, seed: int) -> Estimate:
+    """Latency in s of one of the others' requests that nothing delays, with its interval."""
+    return interval_over_draws(
+        base_latency_s(scenario),
+        [base_latency_s(scenario, draw=Draw(seed, number)) for number in range(DRAWS)],
+        error=Z95 * UNCHECKED_DISCREPANCY,
+    )

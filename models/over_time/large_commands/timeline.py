@@ -10,7 +10,6 @@ from typing import Any
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.network import Path, between, constant
 from forecache.hwprofiles.speed import HostSpeed
-from forecache.sim.errors import InputError
 
 from ...engines.profile import EngineProfile, EngineWork, load_engine
 from ...prediction.uncertainty import (
@@ -32,9 +31,6 @@ _LOOPBACK_US = 10.0
 """One way between two programs on one host: waking the receiver (assumed)."""
 
 _LOOPBACK_RANGE_US = (5.0, _LOOPBACK_US, 30.0)
-
-_OLDEST_ASYNC = "redis-6.0"
-"""The oldest profile of small commands; earlier engines take its work (assumed)."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +72,6 @@ def place_of(
         Speeds of the server's or the client's host to use instead, by `HostSpeed` field.
     draw
         Where in their ranges all other numbers lie; at their values without it.
-
-    Raises
-    ------
-    InputError
-        An unknown host, engine version or version of a client.
     """
     chosen = load_work(scenario.engine, scenario.engine_version)
     given = scenario.client
@@ -102,16 +93,15 @@ def place_of(
         element_ns=given.element_ns or 0.0,
         byte_ns=given.byte_ns,
     )
-    profile = profile_of(scenario)
-    known = None if profile is None else _engine_work(profile, draw)
+    known = _engine_work(_profile_of(scenario), draw)
     touch_scale = scenario.server.touch_scale
     if touch_scale is None:
-        touch_scale = 1.0 if known is None else known.touch_scale
+        touch_scale = known.touch_scale
     server = Speed(
         host, touch_scale=touch_scale, first_touch_ns=_first_touch_ns(scenario.server, draw)
     )
-    scale = 1.0 if known is None else known.kernel_scale
-    return DataPlace(work, server, _link(scenario, host, far, draw), client, scale), chosen
+    link = _link(scenario, host, far, draw)
+    return DataPlace(work, server, link, client, known.kernel_scale), chosen
 
 
 def _speeds(
@@ -142,17 +132,14 @@ def _engine_work(profile: EngineProfile, draw: Drawn | None) -> EngineWork:
     return profile.engine_work({} if draw is None else draw_engine(profile, draw))
 
 
-def profile_of(scenario: LargeCommands) -> EngineProfile | None:
-    """The profile of its engine's small commands, if there is one."""
+def _profile_of(scenario: LargeCommands) -> EngineProfile:
+    """The profile of its engine's small commands."""
     return _shipped_profile(scenario.engine, scenario.engine_version)
 
 
 @lru_cache(maxsize=8)
-def _shipped_profile(engine: str, version: str) -> EngineProfile | None:
-    try:
-        return load_engine(engine, version)
-    except InputError:
-        return None  # older than any profile of small commands
+def _shipped_profile(engine: str, version: str) -> EngineProfile:
+    return load_engine(engine, version)
 
 
 def _link(
@@ -177,13 +164,7 @@ def _link(
 def lasting_of(
     command: LargeCommand, scenario: LargeCommands, place: DataPlace, *, fresh: bool = True
 ) -> Lasting:
-    """What one command of a scenario takes.
-
-    Raises
-    ------
-    InputError
-        The engine has no such way.
-    """
+    """What one command of a scenario takes."""
     sets, strings = scenario.data.sets, scenario.data.strings
     if command.command == "get":
         assert command.value_bytes is not None  # the schema says so
@@ -232,10 +213,7 @@ def _copies(scenario: LargeCommands, value_bytes: int) -> bool:
 
     Redis to 3.2 puts the value itself into the list of replies (addReplyBulk, networking.c).
     """
-    profile = profile_of(scenario)
-    if profile is None:
-        return False
-    from_bytes = profile.reply_reference_bytes
+    from_bytes = _profile_of(scenario).reply_reference_bytes
     return from_bytes is None or value_bytes < from_bytes
 
 
@@ -282,7 +260,7 @@ def service_s(scenario: LargeCommands, *, draw: Drawn | None = None) -> float:
         return 0.0
     if load.service_us is not None:
         return load.service_us * 1e-6
-    work = _engine_work(profile_of(scenario) or load_engine(_OLDEST_ASYNC), draw)
+    work = _engine_work(_profile_of(scenario), draw)
     profile = load_host(scenario.host)
     host = profile.speed({} if draw is None else draw_host(profile, draw))
     executing = load.set_share * work.set_instructions

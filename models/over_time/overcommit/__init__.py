@@ -14,13 +14,11 @@ steps.
 `demand.py`     what machines want: seasons, noise, bursts, tenants in common, or a trace
 `traces.py`     recorded demand, in layouts of public cluster traces
 `fleet.py`      `Fleet`: who has what where; growth, give-back, exhaustion: one step
-`policies.py`   where a machine is placed, which one leaves a hot host, where it goes
 `dirtying.py`   pages that writes make dirty: evenly, or by key as the node model lays them out
 `precopy.py`    one live migration: rounds, blackout, or failure to converge
 `manager.py`    the fleet manager: looks at heat, starts migrations, places new machines
-`run.py`        a scenario as a `Run`
+`run.py`        a scenario as a `Run`, with what the hosts cost
 `snapshots.py`  hosts as stacked bars at a few times, with who moves
-`cost.py`       what the hosts cost, against hosts that have all they promise
 
 Common random numbers: what is drawn is addressed by machine and time, never by order, so that two
 policies meet the same demand.

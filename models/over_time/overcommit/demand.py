@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from forecache.sim.generators import generator
+from forecache.sim.streams import generator
 
 from .schema import DAY_S, FlashCrowd, FleetDemand
 from .traces import Trace

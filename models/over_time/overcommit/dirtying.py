@@ -24,6 +24,8 @@ _CLASSES = 200
 """Groups of equally popular keys."""
 
 WRITTEN_BY_READS = {
+    "objects": ("value object",),
+    "objects_embedded": ("value object",),
     "dict": ("value object",),
     "dict_embedded_key": ("value object",),
     "dict_embedded_value": ("entry",),
@@ -35,6 +37,8 @@ WRITTEN_BY_READS = {
 value (`lookupKey` in db.c), Memcached counts references in the item."""
 
 WRITTEN_BY_WRITES = {
+    "objects": ("entry", "value object", "value"),
+    "objects_embedded": ("entry", "value object", "value"),
     "dict": ("entry", "value object", "value"),
     "dict_embedded_key": ("entry", "value object", "value"),
     "dict_embedded_value": ("bucket", "link", "entry", "value"),

@@ -71,11 +71,6 @@ def read_trace(
         The table of machines of `azure_vms`.
     machine_gb
         Memory of a machine that shares are of.
-
-    Raises
-    ------
-    InputError
-        A file can't be read, or one of its lines or fields is not valid.
     """
     if layout == "csv":
         return _own(path)

@@ -11,9 +11,10 @@ import numpy as np
 
 from forecache.sim.errors import InputError
 
+from ...cost.bill import ecpu_of_get, ecpu_of_transfer
 from ...prediction.predict import Progress
-from ...prices.table import load_prices
-from ...results.series import Fact, Run
+from ...prices.table import HOURS_A_MONTH, CacheEngine, PriceTable, load_prices
+from ...results.series import Fact, Run, Table
 from ...scenario.workload import sizes_of
 from ..cluster.cluster import Cluster, node_kind
 from ..cluster.events.base import EventProcess
@@ -21,10 +22,7 @@ from ..cluster.load.load import LoadStep
 from ..cluster.nodes import NodeKind
 from ..cluster.schema import ClusterScenario
 from ..filling import Filling, room
-from .answers import bill_facts, growth_table, latency_facts, ramp_facts
-from .hops import behind_proxy, hop
-from .metering import Meter
-from .scaling import MOST_SHARDS, Shards
+from .scaling import MOST_SHARDS, Shards, behind_proxy, hop
 from .schema import ServerlessScenario
 from .versions import Mechanisms, load_version
 
@@ -380,3 +378,165 @@ def _as_cluster(
             "demand": asked,
         }
     )
+
+
+# --- what a run of a serverless cache answers besides its series ----------------------------------
+
+
+Series = dict[tuple[str, str], np.ndarray]
+
+
+def series_of(run: Run) -> Series:
+    """Series by panel and name."""
+    return {(each.panel, each.name): each.values for each in run.series}
+
+
+def ramp_facts(
+    run: Run, shards: Shards, *, to_rps: float, until_s: float | None, first_rps: float | None
+) -> list[Fact]:
+    """How long a ramp took, and how long for twice the rate.
+
+    Scale-outs count until the ramp has ended. `first_rps` is what an empty cache serves at once,
+    None for one that isn't empty.
+    """
+    name = f"until {to_rps:,.0f} requests a second"
+    if until_s is None:
+        most = float(series_of(run)["throughput", "answered"].max(initial=0.0))
+        return [Fact(name, None, "s", f"not reached; {most:,.0f} were")]
+    begun = [growth.begun_s for growth in shards.growths if growth.begun_s <= until_s]
+    between_s = (begun[-1] - begun[0]) / (len(begun) - 1) if len(begun) > 1 else None
+    facts = [Fact(name, until_s, "s", "the first step that answered that rate")]
+    if first_rps is not None and to_rps > first_rps:
+        facts.append(
+            Fact(
+                "mean time of a doubling",
+                until_s / math.log2(to_rps / first_rps),
+                "s",
+                f"from the {first_rps:,.0f} of an empty cache on",
+            )
+        )
+    return [
+        *facts,
+        Fact(
+            "from scale-out to scale-out",
+            between_s,
+            "s",
+            f"the mean of {len(begun) - 1}" if len(begun) > 1 else "there was no second one",
+        ),
+    ]
+
+
+def latency_facts(run: Run, mechanisms: Mechanisms, *, own_ms: float) -> list[Fact]:
+    """Latency over the run, at the proxies and at the clients."""
+    series = series_of(run)
+    p50, p99 = series["latency", "p50"], series["latency", "p99"]
+    mean, answered = series["latency", "mean"], series["throughput", "answered"]
+    if not np.isfinite(mean).any():
+        return []
+    there = np.isfinite(mean)
+    weighted = float((mean[there] @ answered[there]) / answered[there].sum())
+    tenth = max(1, int(there.sum()) // 10)
+    end = mean[there][-tenth:]
+    busiest = np.nanargmax(answered)
+    beside_ms = hop(mechanisms).mean_ms + own_ms
+    return [
+        Fact("mean latency", weighted, "ms", "at the proxies, as the service measures it"),
+        Fact("mean latency at the end", float(end.mean()), "ms", "the last tenth, likewise"),
+        Fact("mean latency of clients at the end", float(end.mean()) + beside_ms, "ms"),
+        Fact("highest p50", float(np.nanmax(p50)), "ms", "of an interval, at the proxies"),
+        Fact("median p50", float(np.nanmedian(p50)), "ms", "of the intervals, likewise"),
+        Fact("highest p99", float(np.nanmax(p99)), "ms", "of an interval, likewise"),
+        Fact("p99 at the highest rate", float(p99[busiest]), "ms", "likewise"),
+    ]
+
+
+def bill_facts(meter: Meter, *, duration_s: float, requests: float) -> list[Fact]:
+    """What the run cost, and a month of it."""
+    usd = meter.requests_usd + meter.data_usd
+    months = duration_s / 3600.0 / HOURS_A_MONTH
+    idle = meter.billed_ecpu > meter.ecpu * (1.0 + 1e-6)
+    note = f"{meter.billed_ecpu / 1e6:,.0f} M are billed: they were kept ready" if idle else ""
+    return [
+        Fact("ECPU", meter.ecpu, "ECPU", note),
+        Fact("cost of the run", usd, "USD", f"{meter.data_usd:.2f} of it for data"),
+        Fact("cost of a month like it", usd / months, "USD"),
+        Fact("cost of a million requests", usd / max(requests, 1.0) * 1e6, "USD"),
+    ]
+
+
+def growth_table(shards: Shards, mechanisms: Mechanisms) -> list[Table]:
+    """Scale-outs with their parts."""
+    rows = [
+        [
+            growth.begun_s,
+            growth.shards,
+            mechanisms.detect_s,
+            growth.provisioned_s - growth.begun_s,
+            growth.moved_s - growth.provisioned_s,
+            growth.keys_moved,
+        ]
+        for growth in shards.growths
+    ]
+    columns = [
+        *(("at", "s"), ("shards", ""), ("looks", "s"), ("provisioning", "s")),
+        *(("slots move", "s"), ("keys moved", "")),
+    ]
+    return [Table("scale-outs", columns, rows)] if rows else []
+
+
+# --- what a cache is billed for, as it accrues ----------------------------------------------------
+
+
+_HOUR_S = 3600.0
+
+
+class Meter:
+    """ECPU and GB-hours of a run.
+
+    Attributes
+    ----------
+    ecpu
+        Used so far.
+    gb_hours
+        Data so far, the least that is billed included.
+    """
+
+    def __init__(
+        self, prices: PriceTable, engine: CacheEngine, *, value_bytes: float, least_gb: float
+    ) -> None:
+        self._rates = prices.serverless[engine]
+        self._value_bytes = value_bytes
+        self._least_gb = max(least_gb, self._rates.least_gb.best)
+        self.ecpu = self.gb_hours = 0.0
+        self._closed_ecpu = self._hour_ecpu = self._hour_least = self._hour_s = 0.0
+
+    def ecpu_each(self, *, reads: float, hit_rate: float) -> float:
+        """Mean ECPU of a request, of which a share reads."""
+        read = ecpu_of_get(self._value_bytes, hit_rate=hit_rate)
+        return reads * read + (1.0 - reads) * ecpu_of_transfer(self._value_bytes)
+
+    def add(self, ecpu: float, *, seconds: float, least_ecpu_per_s: float, data_gb: float) -> None:
+        """What a step used. What is kept ready is billed hour by hour, as `cost/bill.py` does."""
+        self.ecpu += ecpu
+        self._hour_ecpu += ecpu
+        self._hour_least += least_ecpu_per_s * seconds
+        self._hour_s += seconds
+        self.gb_hours += max(data_gb, self._least_gb) * seconds / _HOUR_S
+        if self._hour_s >= _HOUR_S * (1.0 - 1e-9):
+            self._closed_ecpu = self.billed_ecpu
+            self._hour_ecpu = self._hour_least = self._hour_s = 0.0
+
+    @property
+    def billed_ecpu(self) -> float:
+        """ECPU so far with what was kept ready and not used."""
+        return self._closed_ecpu + max(self._hour_ecpu, self._hour_least)
+
+    @property
+    def requests_usd(self) -> float:
+        """Price of the ECPU so far."""
+        return self.billed_ecpu / 1e6 * self._rates.usd_per_million_ecpu.best
+
+    @property
+    def data_usd(self) -> float:
+        """Price of the data so far."""
+        return self.gb_hours * self._rates.usd_per_gb_hour.best

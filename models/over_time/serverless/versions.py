@@ -17,7 +17,7 @@ from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
-from forecache.sim.generators import generator
+from forecache.sim.streams import generator
 
 _DRAWS = 60
 """Purpose of draws."""
@@ -153,13 +153,7 @@ def known_versions() -> list[str]:
 
 
 def load_version(name: str) -> ServiceVersion:
-    """A version's file.
-
-    Raises
-    ------
-    InputError
-        There is none of that name.
-    """
+    """A version's file."""
     files = shipped("forecache.models.over_time.serverless", "versions")
     if name not in files:
         raise InputError(f"field version: found {name!r}; {did_you_mean(name, files)}")

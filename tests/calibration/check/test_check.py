@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from forecache.calibration.check.altered import altered
 from forecache.calibration.check.answers import CheckAnswer
+from forecache.calibration.check.causes import altered
 from forecache.calibration.check.check import check
 from forecache.calibration.check.measured import Measured
 from forecache.hwprofiles.files import dump_yaml
@@ -191,10 +191,10 @@ def test_another_engine_is_never_a_confirmation(tmp_path: Path) -> None:
 
 
 def test_a_version_that_no_profile_knows(tmp_path: Path) -> None:
-    answer = checked(tmp_path, {**true(), "engine": "redis", "engine_version": "2.8.19"})
+    answer = checked(tmp_path, {**true(), "engine": "redis", "engine_version": "2.6.17"})
     assert not answer.holds
     assert answer.causes == []
-    assert any("2.8" in line for line in answer.ruled_out)
+    assert any("2.6" in line for line in answer.ruled_out)
     assert answer.updated == []
 
 

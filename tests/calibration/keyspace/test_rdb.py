@@ -11,12 +11,8 @@ from hypothesis import strategies as st
 from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.keyspace.cursor import Cursor, unpack
 from forecache.calibration.keyspace.groups import held_in
-from forecache.calibration.keyspace.packed import (
-    intset_lengths,
-    listpack_lengths,
-    ziplist_lengths,
-)
 from forecache.calibration.keyspace.rdb import RdbReader, is_rdb, open_rdb
+from forecache.calibration.keyspace.values import intset_lengths, listpack_lengths, ziplist_lengths
 from forecache.sim.errors import InputError
 from tests.calibration.keyspace.known_keys import known_keys, totals_of
 

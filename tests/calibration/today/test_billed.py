@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.calibration.today.answer import today
+from forecache.calibration.today.answer import compared, today
 from forecache.calibration.today.billed import TodaysBill, todays_bill
 from forecache.calibration.today.charges import charges_of, group_of
-from forecache.calibration.today.compared import compared
 from forecache.calibration.today.export import columns_of, export_lines_in, is_export, plain
 from forecache.calibration.today.load import todays_metrics
 from forecache.calibration.today.metrics import is_metrics, metrics_of

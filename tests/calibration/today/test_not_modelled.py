@@ -15,10 +15,12 @@ from forecache.calibration.keyspace.groups import KeyGroup, KeysHeld
 from forecache.calibration.today import answer as module
 from forecache.calibration.today.answer import today
 from forecache.calibration.today.commands import placed
-from forecache.calibration.today.data import _tell_of_types
+from forecache.calibration.today.data import Notes, _tell_of_types
 from forecache.calibration.today.demand import read_today
-from forecache.calibration.today.notes import Notes
+from forecache.models.engines.commands import command_kinds
 from forecache.models.plan.results import Ceiling, FromInfo, NodeHeadroom, TodayAnswer
+from forecache.models.plan.schema import PlanDemand
+from forecache.models.scenario.schema import Scenario
 from forecache.sim.errors import NotKnownError
 from forecache.sim.statistics import Estimate
 
@@ -84,32 +86,32 @@ GETS = (1000, 2000)
 
 
 def test_commands_that_count_as_get_are_not_modelled(read: Reads) -> None:
-    found = read(info(get=GETS, lrange=(500, 6000), smembers=(100, 2000), config=(9, 10**6)))
-    assert found.not_modelled == {"lrange": 0.6, "smembers": 0.2}  # CONFIG is no demand
+    found = read(info(get=GETS, sort=(500, 6000), sunion=(100, 2000), config=(9, 10**6)))
+    assert found.not_modelled == {"sort": 0.6, "sunion": 0.2}  # CONFIG is no demand
     said = found.needed["demand.operations"]
-    assert "80% of the execution time is not modelled (LRANGE 60%, SMEMBERS 20%)" in said
+    assert "80% of the execution time is not modelled (SORT 60%, SUNION 20%)" in said
     assert "demand.operations" in said
 
 
 def test_a_fifth_is_not_too_much(read: Reads) -> None:
-    assert not read(info(get=(1000, 8000), lrange=(10, 2000))).needed
-    assert read(info(get=(1000, 8000), lrange=(10, 2001))).needed
+    assert not read(info(get=(1000, 8000), sort=(10, 2000))).needed
+    assert read(info(get=(1000, 8000), sort=(10, 2001))).needed
 
 
 @given(get_us=st.integers(1, 100), each_us=st.integers(1, 900), calls=st.integers(1, 10**6))
 def test_what_takes_as_long_as_a_set_is_modelled_as_one(
     get_us: int, each_us: int, calls: int
 ) -> None:
-    counts = {"set": (1000.0, 1000.0 * get_us), "incr": (float(calls), float(calls * each_us))}
-    beyond = placed(counts).not_modelled_us.get("incr", 0.0)
+    counts = {"set": (1000.0, 1000.0 * get_us), "copy": (float(calls), float(calls * each_us))}
+    beyond = placed(counts).not_modelled_us.get("copy", 0.0)
     assert beyond == pytest.approx(calls * max(0, each_us - get_us))
 
 
 def test_without_a_get_or_set_nothing_tells_what_one_takes(read: Reads) -> None:
-    assert share(read(info(incr=(5000, 5000)))) == 1.0
+    assert share(read(info(copy=(5000, 5000)))) == 1.0
     # One call is too few.
-    assert share(read(info(incr=(5000, 5000), get=(1, 30)))) > 0.99
-    assert share(read(info(incr=(5000, 5000), get=(200, 400)))) == 0.0
+    assert share(read(info(copy=(5000, 5000), get=(1, 30)))) > 0.99
+    assert share(read(info(copy=(5000, 5000), get=(200, 400)))) == 0.0
 
 
 def test_keys_of_an_mget_that_are_assumed(read: Reads) -> None:
@@ -117,7 +119,7 @@ def test_keys_of_an_mget_that_are_assumed(read: Reads) -> None:
     known = read(info(get=GETS, mget=(100, 90_000)))
     assert known.demand["operations"]["mget"]["keys"] == 40
     assert share(known) == 0.0
-    others = read(info(get=GETS, mget=(100, 90_000), incr=(1000, 2000)))
+    others = read(info(get=GETS, mget=(100, 90_000), copy=(1000, 2000)))
     assert others.demand["operations"]["mget"]["keys"] == 10
     assert others.not_modelled["mget"] == pytest.approx((90_000 - 100 * 10 * 2) / 94_000)
 
@@ -132,27 +134,47 @@ def test_what_is_too_rare_or_left_out_is_not_modelled(read: Reads) -> None:
 
 
 def test_a_slow_command_is_modelled(read: Reads) -> None:
-    found = read(info(get=GETS, smembers=(100, 3 * 10**6)))
+    found = read(info(get=GETS, sunion=(100, 3 * 10**6)))
     assert found.demand["slow_command"]["duration_ms"] == 30.0
     assert not found.needed
 
 
 def test_a_server_that_counts_no_time_tells_calls(read: Reads) -> None:
-    found = read(info(get=(700, 0), lrange=(300, 0)))
-    assert found.not_modelled == {"lrange": 0.3}
+    found = read(info(get=(700, 0), sort=(300, 0)))
+    assert found.not_modelled == {"sort": 0.3}
     assert "30% of the commands is not modelled" in found.needed["demand.operations"]
 
 
 def test_the_primary_with_most_of_it_decides(read: Reads) -> None:
     usual = [info(run_id, get=(100_000, 200_000)) for run_id in "abcd"]
-    found = read(*usual, info("e", get=GETS, lrange=(500, 8000)))
-    assert found.not_modelled == {"lrange": 0.8}
+    found = read(*usual, info("e", get=GETS, sort=(500, 8000)))
+    assert found.not_modelled == {"sort": 0.8}
     assert "node-5" in found.needed["demand.operations"]
+
+
+def test_items_of_ranges_are_those_with_which_replies_are_what_was_sent(read: Reads) -> None:
+    text = info(get=GETS, lrange=(500, 6000), smembers=(100, 2000))
+    text = text.replace("used_memory:90000000", "used_memory:2000000")
+    text = text.replace("output_bytes:1000000", "output_bytes:3000000")
+    found = read(text)
+    assert not found.not_modelled
+    demand = PlanDemand.model_validate(found.demand)
+    elements = found.demand["operations"]["lrange"]["elements"]
+    assert demand.sets is not None
+    assert demand.sets.members == elements
+    # Keys are as many of all as operations are on them.
+    assert (demand.lists and demand.lists.keys, demand.sets.keys) == (312, 62)
+    kinds = command_kinds(
+        Scenario(host="c7g.large", engine="redis", workload=demand.workload(rate_rps=100))
+    )
+    sent = sum(kind.share * kind.reply_bytes for kind in kinds) * 1600
+    assert sent == pytest.approx(3_000_000, rel=0.01)
+    assert any("how many items LRANGE, SMEMBERS return" in each for each in found.unknown)
 
 
 # --- no number is made of it ----------------------------------------------------------------------
 
-UNKNOWN = info(get=GETS, lrange=(500, 38_000))
+UNKNOWN = info(get=GETS, sort=(500, 38_000))
 
 
 def test_neither_ceiling_nor_export_and_exit_code_eight(
@@ -166,7 +188,7 @@ def test_neither_ceiling_nor_export_and_exit_code_eight(
     said = capsys.readouterr()
     assert "left" not in said.out
     assert "A node meets" not in said.out
-    assert "Not modelled, of the execution time: LRANGE 95%" in said.out
+    assert "Not modelled, of the execution time: SORT 95%" in said.out
     assert "95% of the execution time is not modelled" in said.err
     assert not exported.exists()
     # Nor a plan, though nothing says what the nodes run on.
@@ -174,7 +196,7 @@ def test_neither_ceiling_nor_export_and_exit_code_eight(
     answer = json.loads(capsys.readouterr().out)
     assert "plans" not in answer
     assert answer["ceiling"] is None
-    assert answer["from_info"]["not_modelled"] == {"lrange": 0.95}
+    assert answer["from_info"]["not_modelled"] == {"sort": 0.95}
 
 
 def test_a_scenario_that_says_the_operations_is_enough(

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from forecache.calibration.today.answer import todays_failover
 from forecache.calibration.today.commands import placed
 from forecache.calibration.today.demand import read_today
-from forecache.calibration.today.look import look_of
-from forecache.calibration.today.nodes import nodes_of
-from forecache.calibration.today.replies import replies_of
+from forecache.calibration.today.nodes import look_of, nodes_of, replies_of
 from forecache.calibration.today.sizes import Traffic, size_in_memory, sizes_of, used_by
 from forecache.models.footprint.schema import MemoryScenario
 from forecache.models.footprint.weigh import beside_of, node_of, weigh

@@ -1,9 +1,9 @@
 """What the committed table of the articles' claims says."""
 
+from evidence.articles.judged import judged_claims
 from evidence.articles.page import page
 from evidence.articles.table import load_claims
-from forecache.calibration.validate.articles import judged_claims
-from forecache.reports.text.claims import named
+from evidence.articles.words import named
 
 
 def test_every_claim_was_judged() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evidence.counts.shipped import BUNDLES, RELATIVES, known_from
+from evidence.counts.shipped import BUNDLES, ELSEWHERE, RELATIVES, known_from
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import ObservedPoint
 from forecache.calibration.fit.fit import fit_bundle, usable
@@ -27,8 +27,9 @@ def fitted_numbers_of(profile: EngineProfile) -> list[str]:
     return [name for name in numbers_of(profile) if not is_counted(profile.work[name])]
 
 
-def test_engines_of_seven_generations_and_memcached_were_observed() -> None:
-    redis, valkey = ("6.2", "7.0", "8.0", "8.6"), ("8.0", "8.1", "9.1")
+def test_engines_of_ten_generations_and_memcached_were_observed() -> None:
+    redis = ("2.8", "3.2", "5.0", "6.2", "7.0", "8.0", "8.6")
+    valkey = ("8.0", "8.1", "9.1")
     names = ["memcached-1.6", *(f"redis-{v}" for v in redis), *(f"valkey-{v}" for v in valkey)]
     assert [folder.name for folder in FOLDERS] == names
     size_bytes = sum(file.stat().st_size for folder in FOLDERS for file in folder.rglob("*"))
@@ -41,7 +42,8 @@ def test_a_shipped_profile_is_what_its_bundle_gives(folder: Path) -> None:
     known = None
     if folder.name in RELATIVES:
         known = known_from(load_engine(RELATIVES[folder.name]), shipped)
-    fitted = fit_bundle(Bundle.load(folder), known=known, same_host=True).profile
+    same_host = folder.name not in ELSEWHERE
+    fitted = fit_bundle(Bundle.load(folder), known=known, same_host=same_host).profile
     for name in numbers_of(shipped):
         expected, found = fitted.work[name], shipped.work[name]
         # Other machines may round the last of four digits differently.
@@ -98,7 +100,8 @@ def test_what_is_known_anywhere_is_what_the_ranges_say(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "origin"),
-    [("redis-7.4", "redis-7.0"), ("valkey-7.2", "redis-7.0"),
+    [("redis-3.0", "redis-3.2"), ("redis-4.0", "redis-5.0"),
+     ("redis-7.4", "redis-7.0"), ("valkey-7.2", "redis-7.0"),
      ("redis-8.2", "redis-8.0"), ("redis-8.4", "redis-8.6"), ("valkey-9.0", "valkey-8.1")],
 )  # fmt: skip
 def test_work_of_another_version_is_on_record(name: str, origin: str) -> None:

@@ -1,18 +1,11 @@
-"""What can happen to a cluster, a module each; `KINDS` lists them."""
+"""What can happen to a cluster: to its nodes, by its clients, to its slots; `KINDS` lists it."""
 
 from __future__ import annotations
 
-from .background import Background
 from .base import Event, EventProcess
-from .deploy import Deploy
-from .fail import Fail
-from .hot_key import HotKey, ReplicaReads
-from .maintenance import Maintenance
-from .migrate import Migrate
-from .node_dies import NodeDies
-from .node_list import NodeList
-from .node_moves import NodeMoves
-from .resize import Resize
+from .clients import Deploy, HotKey, NodeList, ReplicaReads
+from .moving import Migrate, Resize
+from .nodes import Background, Fail, Maintenance, NodeDies, NodeMoves
 from .upgrade import Upgrade
 
 KINDS: tuple[type[Event], ...] = (

@@ -35,10 +35,24 @@ from ..slots.migration import (
     saving,
 )
 from ..slots.migration_work import MigrationProfile, MigrationWork, load_migration_profile
-from ..slots.redirects import learned
-from ..slots.slot_map import SlotMap
+from ..slots.slot_map import SlotMap, learned
 from ..slots.slots import Move
 from .base import Event, EventProcess
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
+from typing import TYPE_CHECKING
+
+from ..slots.slots import rebalance
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import model_validator
+
+from forecache.hwprofiles.files import FieldError
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -420,3 +434,96 @@ def _speed(cluster: Cluster, draw: Drawn | None) -> HostSpeed:
 
 def _value(found: Estimate) -> float:
     return found.value
+
+
+# --- shards are added or taken away, and slots move -----------------------------------------------
+
+
+class Resize(Moving):
+    """The cluster gets another number of shards.
+
+    New shards own nothing at first; then slots move, the fewest that make all alike. Sources work
+    at the same time, each on one target after the other, unless it goes key by key, where one
+    operator does everything.
+    """
+
+    event: Literal["resize"]
+    """Its name."""
+    shards: int = Field(ge=1, le=2000)
+    """How many there shall be."""
+    provision_s: float = Field(default=0.0, ge=0, le=86_400)
+    """Until new nodes are there."""
+
+    def happen(self, cluster: Cluster) -> EventProcess:
+        """Add nodes, move slots, take nodes away."""
+        slots, mover = SlotMap.of(cluster), Mover(self, cluster)
+        before = slots.shards
+        cluster.record.mark(f"from {len(before)} to {self.shards} shards")
+        yield from mover.look()
+        if self.shards > len(before):
+            yield cluster.env.timeout(self.provision_s)
+            _add(cluster, slots, self.shards - len(before))
+        shards = slots.shards[: self.shards]
+        yield from mover.move(rebalance(slots.owners, shards), f"resize to {self.shards} shards")
+        for shard in slots.shards[self.shards :] if mover.done else []:
+            _remove(cluster, slots, shard)
+
+
+def _add(cluster: Cluster, slots: SlotMap, count: int) -> None:
+    first = max(slots.primary) + 1
+    for shard in range(first, first + count):
+        slots.primary[shard] = cluster.nodes.add(cluster.kind, shard=shard)
+        for _ in range(cluster.scenario.cluster.replicas):
+            cluster.nodes.add(cluster.kind, shard=shard)
+    cluster.record.mark(f"{count} new shards are there, without slots")
+
+
+def _remove(cluster: Cluster, slots: SlotMap, shard: int) -> None:
+    nodes = cluster.nodes
+    for node in range(nodes.count):
+        if nodes.shard[node] == shard:
+            nodes.traffic[node] = 0.0
+            nodes.set_down(node, silent=False)
+            nodes.paid[node] = False
+    slots.primary[shard] = None
+
+
+# --- slots go from one shard to another, which both stay ------------------------------------------
+
+
+class Migrate(Moving):
+    """A shard gives slots to another: its hottest ones, or its first."""
+
+    event: Literal["migrate"]
+    """Its name."""
+    source: int = Field(ge=0, le=2000)
+    """Number of the shard that gives, from 0 on."""
+    target: int = Field(ge=0, le=2000)
+    """Number of the shard that takes."""
+    slots: int = Field(ge=1, le=16_384)
+    """How many."""
+    hottest: bool = False
+    """Those that most commands name; otherwise the first."""
+
+    @model_validator(mode="after")
+    def _two(self) -> Migrate:
+        if self.source == self.target:
+            raise FieldError("target", found=self.target, valid="another shard than source")
+        return self
+
+    def happen(self, cluster: Cluster) -> EventProcess:
+        """Choose slots and move them."""
+        slots = SlotMap.of(cluster)
+        for name in ("source", "target"):
+            if slots.primary.get(getattr(self, name)) is None:
+                known = ", ".join(str(shard) for shard in slots.shards)
+                raise FieldError(name, found=getattr(self, name), valid=f"one of {known}")
+        own = np.flatnonzero(slots.owners == self.source)
+        if self.hottest:
+            own = own[np.argsort(-slots.shares[own], kind="stable")]
+        chosen = tuple(int(slot) for slot in own[: self.slots])
+        cluster.record.mark(f"{len(chosen)} slots go from shard {self.source} to {self.target}")
+        moves = [Move(self.source, self.target, chosen)]
+        mover = Mover(self, cluster)
+        yield from mover.look()
+        yield from mover.move(moves, f"{len(chosen)} slots to shard {self.target}")

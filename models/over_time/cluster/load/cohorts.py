@@ -16,11 +16,44 @@ half a step late.
 
 from __future__ import annotations
 
+import ctypes
+import math
+from functools import cache
+from pathlib import Path
+
 import numpy as np
 
-from forecache.sim.native import pointer
+from forecache.sim.native import Layout, library, pointer
 
-from .layout import CONSTANTS, RECORDS, compiled
+# --- the memory of a cluster's load ---------------------------------------------------------------
+
+# The memory of a cluster's load, as `native/cluster.h` declares it, and the code that works on it.
+#
+# A record's fields are those of the C structure, by the same names; the header says what they mean.
+
+
+SOURCES = Path(__file__).parent / "native"
+_LAYOUT = Layout(SOURCES / "cluster.h")
+RECORDS = _LAYOUT.dtypes
+CONSTANTS = _LAYOUT.constants
+
+_INTEGER, _NUMBER, _ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+_ARGUMENTS = {
+    "advance_load": [_ADDRESS],
+    "draw_arrivals": [*[_INTEGER] * 3, _ADDRESS, _INTEGER, _ADDRESS],
+    "advance_queues": [_ADDRESS, *[_INTEGER] * 2, _NUMBER, *[_INTEGER] * 2, *[_ADDRESS] * 6],
+}
+
+
+@cache
+def compiled() -> ctypes.CDLL:
+    """The functions of `native/*.c`."""
+    code = library(SOURCES)
+    for name, arguments in _ARGUMENTS.items():
+        function = getattr(code, name)
+        function.argtypes, function.restype = arguments, None
+    return code
+
 
 WAITS_PER_DECADE = CONSTANTS["WAITS_PER_DECADE"]
 _SHORTEST_S = 1e-6
@@ -150,3 +183,47 @@ class Served:
         self, answered: np.ndarray, timed_out: np.ndarray, wasted: np.ndarray, waits: np.ndarray
     ) -> None:
         self.answered, self.timed_out, self.wasted, self.waits = answered, timed_out, wasted, waits
+
+
+# --- one step of the load ------------------------------------------------------------------------
+
+# One step of the load, node by node: arrivals, connections, service, time-outs, retries.
+#
+# `native/flows.c` does it; `load.py` prepares what it is given and looks at what it leaves.
+
+
+UTILISATION_CELLS = CONSTANTS["UTILISATION_CELLS"]
+"""Cells of a histogram of utilisations, see `cell_loads`."""
+
+_LAST_CELL = 0.99
+CELL_WIDTH = -math.log(1.0 - _LAST_CELL) / (UTILISATION_CELLS - 1)
+"""Width of a cell on the scale of logarithms of what is left: a queue's wait differs by 2.3% from
+one to the next, however full it is."""
+
+TOKEN = CONSTANTS["TOKEN"]
+"""A retry token in the unit of `tokens`."""
+
+
+def cell_loads() -> np.ndarray:
+    """(UTILISATION_CELLS,) load in the middle of each cell, from 0 to 0.99."""
+    return np.asarray(-np.expm1(-CELL_WIDTH * np.arange(UTILISATION_CELLS)))
+
+
+def draw_arrivals(seed: int, step: int, means: np.ndarray, drawn: bool, counts: np.ndarray) -> None:
+    """Fill in how many requests begin at each node, a Poisson number of one address each.
+
+    Parameters
+    ----------
+    means
+        (nodes,) of float64.
+    drawn
+        Otherwise the means are rounded at random.
+    counts
+        (nodes,) of int64, to be filled.
+    """
+    compiled().draw_arrivals(seed, step, len(means), pointer(means), drawn, pointer(counts))
+
+
+def advance(load: np.ndarray) -> None:
+    """One step of the load at every node; `load` is one record `load`, filled in."""
+    compiled().advance_load(pointer(load))

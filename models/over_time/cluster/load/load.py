@@ -14,14 +14,17 @@ from forecache.sim.simpy_kernel import hold
 
 from ..events.base import EventProcess
 from ..nodes import REFUSES, SILENT
-from . import flows
-from .cohorts import WAIT_CELLS
-from .conservation import check_conservation
-from .demand import expected_requests
-from .layout import RECORDS
+from .cohorts import CELL_WIDTH, RECORDS, UTILISATION_CELLS, WAIT_CELLS, advance, draw_arrivals
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
+import math
+
+from forecache.sim.streams import uniform
+
+from ....scenario.arrivals import Arrivals
+from ..nodes import Nodes
+from ..schema import Demand
 
 _PS_PER_S = 1e12
 _LAST = 1000
@@ -90,7 +93,7 @@ class Load:
         horizon, attempts = latest + clients.connect_timeout_steps + 2, len(self._backoffs)
         self.future = np.zeros((horizon, 0, attempts), np.int64)
         self._by_attempt = np.zeros((3, attempts), np.int64)
-        self.latency = np.zeros((0, flows.UTILISATION_CELLS, WAIT_CELLS), np.int64)
+        self.latency = np.zeros((0, UTILISATION_CELLS, WAIT_CELLS), np.int64)
         self.connect_waits = np.zeros(WAIT_CELLS, np.int64)
         self._traffic = np.zeros(0)
         self._visits = self._commands = np.zeros(0)
@@ -104,7 +107,7 @@ class Load:
         """Arrays that `_memory` points to."""
         self._memory = np.zeros(1, RECORDS["load"])
         memory = self._memory
-        memory["seed"], memory["step_s"], memory["cell_width"] = seed, self.step_s, flows.CELL_WIDTH
+        memory["seed"], memory["step_s"], memory["cell_width"] = seed, self.step_s, CELL_WIDTH
         memory["attempts"], memory["horizon"] = attempts, horizon
         for name, array in (
             ("rules", self._rules),
@@ -194,7 +197,7 @@ class Load:
             begun = clients.workers * self.step_s / self._busy_s()
         offered = np.zeros(nodes.count, np.int64)
         means = begun * self._visits
-        flows.draw_arrivals(self._seed, self.number, means, self._drawn, offered)
+        draw_arrivals(self._seed, self.number, means, self._drawn, offered)
         given = self._given(offered, means)
         self._admit(given)
         offered = given["new_requests"]
@@ -339,9 +342,9 @@ class Load:
         -------
         Callable
             From (nodes,) requests that begin to (nodes,) that can be served. Each with a connection
-            of its own, they take accepts from the time for requests, as `flows` has it: accepts may
-            take all the time that queued requests leave, so that none remains to serve the accepted
-            clients.
+            of its own, they take accepts from the time for requests, as `advance` has it: accepts
+            may take all the time that queued requests leave, so that none remains to serve the
+            accepted clients.
         """
         nodes = self._cluster.nodes
         request_ps, left_ps = given["per_request_ps"], given["budget_ps"].astype(float)
@@ -376,10 +379,10 @@ class Load:
             memory["nodes"], self._lasting = nodes.count, lasting
         memory["step"] = self.number
         memory["given"], memory["utilisation"] = pointer(given), pointer(utilisation)
-        flows.advance(memory)
+        advance(memory)
 
     def _given(self, offered: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """(nodes,) records `given`: what `flows.advance` wants to know of each node.
+        """(nodes,) records `given`: what `advance` wants to know of each node.
 
         Parameters
         ----------
@@ -433,3 +436,101 @@ class Load:
         # Nodes may have been added since the last step.
         self._fit()
         check_conservation(self._cluster.nodes, self.future, self._opened_before)
+
+
+# --- what must hold of all counts ----------------------------------------------------------------
+
+
+def check_conservation(nodes: Nodes, future: np.ndarray, opened_before: np.ndarray) -> None:
+    """Compare the counts of all nodes.
+
+    Parameters
+    ----------
+    future
+        (horizon, nodes, attempts) attempts that are due.
+    opened_before
+        (nodes,) connections that were there before the run.
+
+    Raises
+    ------
+    RuntimeError
+        They disagree, which is a fault of the program, never of its input.
+    """
+    state = nodes.state
+    waiting = nodes.connect_queue.waiting + nodes.request_queue.waiting
+    _same(
+        "attempts",
+        state["attempts"],
+        state["answered"] + state["timed_out"] + state["refused"] + waiting,
+    )
+    _same("requests", state["offered"] + state["retries"], state["attempts"] + state["backing_off"])
+    _same(
+        "what went wrong", state["timed_out"] + state["refused"], state["failed"] + state["retries"]
+    )
+    _same("attempts to come", state["backing_off"], future.sum(axis=(0, 2)))
+    _same("connections", opened_before + state["connected"], state["open"] + state["closed"])
+    for name in state.dtype.names or ():
+        negative = np.flatnonzero(state[name] < 0)
+        if len(negative):
+            raise RuntimeError(f"cluster simulation: node {negative[0]} has a negative {name}")
+
+
+def _same(what: str, one: np.ndarray, other: np.ndarray) -> None:
+    wrong = np.flatnonzero(one != other)
+    if len(wrong):
+        node = wrong[0]
+        raise RuntimeError(
+            f"cluster simulation is inconsistent: {what} of node {node}: {one[node]} and "
+            f"{other[node]}"
+        )
+
+
+# --- demand --------------------------------------------------------------------------------------
+
+
+_BURST_DRAWS = 7001
+"""Stream of the lengths of calm and burst."""
+
+
+def expected_requests(
+    demand: Demand, *, steps: int, step_s: float, seed: int
+) -> tuple[np.ndarray, bool]:
+    """(steps,) how many begin in each step, and whether that is a mean to draw around.
+
+    A trace is repeated as it is; of everything else the number is the mean of a Poisson
+    distribution.
+    """
+    ends_s = step_s * np.arange(steps + 1)
+    if demand.rate_rps is not None:
+        return np.full(steps, demand.rate_rps * step_s), True
+    varying = demand.varying
+    if varying.trace is not None:
+        due_ps = varying.trace.due_ps
+        cycles, within_ps = np.divmod(
+            np.rint(ends_s * 1e12).astype(np.int64), varying.trace.period_ps
+        )
+        begun = np.searchsorted(due_ps, within_ps) + len(due_ps) * cycles
+        return np.diff(begun.astype(float)), False
+    durations, rates = _pieces(varying, until_s=float(ends_s[-1]), seed=seed)
+    times = np.concatenate([[0.0], np.cumsum(durations)])
+    begun = np.concatenate([[0.0], np.cumsum(durations * rates)])
+    cycles, within = np.divmod(ends_s, times[-1])
+    total = cycles * begun[-1] + np.interp(within, times, begun)
+    return np.maximum(0.0, np.diff(total)), True
+
+
+def _pieces(varying: Arrivals, *, until_s: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """How long each rate lasts, and the rates."""
+    if varying.profile is not None:
+        found = [(piece.duration_s, piece.rate_rps) for piece in varying.profile]
+    else:
+        assert varying.bursts is not None
+        b, found, at_s = varying.bursts, [], 0.0
+        while at_s < until_s:
+            calm = len(found) % 2 == 0
+            unit = uniform(seed, 0, _BURST_DRAWS, 0, len(found))
+            lasts_s = -math.log(unit) * (b.calm_s if calm else b.burst_s)
+            found.append((lasts_s, b.calm_rps if calm else b.burst_rps))
+            at_s += lasts_s
+    durations, rates = np.array(found).T
+    return durations, rates

@@ -121,13 +121,7 @@ def drawn_rate(rate_per_ns: Quantity, draw: Drawn | None) -> float:
 
 
 def load_migration_profile(name: str) -> MigrationProfile:
-    """A shipped profile: `redis-key-by-key` or `valkey-atomic`.
-
-    Raises
-    ------
-    InputError
-        There is none of that name.
-    """
+    """A shipped profile: `redis-key-by-key` or `valkey-atomic`."""
     files = shipped("forecache.models.over_time.cluster.slots", "migration_work")
     if name not in files:
         raise InputError(f"migration: found {name!r}; valid is {did_you_mean(name, files)}")

@@ -1,6 +1,6 @@
 // Where the load of a cluster lies: queues, what each node is at, and what holds in a step.
 //
-// `layout.py` reads this file: Python allocates what is declared here and fills it by these names.
+// `cohorts.py` reads this file: Python allocates what is declared here and fills it by these names.
 // All counts are integers, so that nothing is lost to rounding.
 
 #ifndef FORECACHE_CLUSTER_H

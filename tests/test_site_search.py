@@ -1,0 +1,45 @@
+"""Search on the site, opened as files in a browser: Debian's chromium, driven by Playwright."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evidence.documents.site import build
+
+CHROMIUM = shutil.which("chromium")
+
+if CHROMIUM is None:
+    pytest.skip("no chromium (apt-get install chromium)", allow_module_level=True)
+pytestmark = pytest.mark.browser
+pytest.importorskip("zensical", reason="needs the extra docs")
+sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
+
+
+def test_search_in_files(tmp_path: Path) -> None:
+    build(tmp_path / "site", tmp_path / "source")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("requestfailed", lambda request: problems.append(request.url))
+        page.on("request", lambda request: _only_files(request.url, problems))
+        page.goto((tmp_path / "site/docs/models.html").as_uri())
+        _search(page, "held-out point")
+        page.get_by_text("Start / Glossary").first.wait_for()
+        browser.close()
+    assert problems == []
+
+
+def _search(page: Any, words: str) -> None:
+    page.wait_for_timeout(2_000)  # until the index is there
+    page.keyboard.press("Control+k")
+    page.wait_for_timeout(500)
+    page.keyboard.type(words, delay=50)
+
+
+def _only_files(url: str, problems: list[str]) -> None:
+    if not url.startswith(("file:", "data:", "blob:", "about:")):
+        problems.append(url)
