@@ -68,6 +68,7 @@ def predicted(name: str, error: float = 0.1, *, fitted_error: float | None = Non
         engine=ComparedEngine("valkey-8.1", "8.1"),
         fitted=[FittedFactor("kernel", 1.1, 1.0, 1.2, 0.1, used, "CPU time of system calls")],
         provenance=DataProvenance(used, held_out, profiles, [], {}),
+        warnings=[],
         points=points,
         summary=summary_of(points, ["throughput_rps", "p50_ms", "p99_ms"]),
         knee=knees_of(points),
