@@ -184,7 +184,9 @@ class Point:
         asked = [(word, 0) for word in row.words]
         if row.each:
             asked += [(word, item) for item in range(self.items) for word in row.each]
-        return [self.command, *(said(word, item) for word, item in asked)]
+        # Before 4.0 an HSET takes one field.
+        command = "hmset" if self.command == "hset" and self.items > 1 else self.command
+        return [command, *(said(word, item) for word, item in asked)]
 
 
 def _radius_km(items: int, size: int) -> float:
@@ -227,7 +229,7 @@ class Template:
             items = [self.item(n) for n in numbers]
             if self.type == "hash":
                 held = "100" if self.holds == "numbers" else "w" * _ITEM_BYTES
-                yield ["HSET", name, *(word for item in items for word in (item, held))]
+                yield ["HMSET", name, *(word for item in items for word in (item, held))]
             elif self.type == "list":
                 yield ["RPUSH", name, *items]
             elif self.type == "set":
@@ -245,19 +247,8 @@ class Template:
                 yield ["ZADD", name, *(word for n, item in scored for word in (str(n), item))]
         if self.holds == "delivered":
             yield ["XGROUP", "CREATE", name, "G", "0"]
-            yield from [
-                [
-                    "XREADGROUP",
-                    "GROUP",
-                    "G",
-                    "C",
-                    "COUNT",
-                    str(self.size // 2),
-                    "STREAMS",
-                    name,
-                    ">",
-                ]
-            ]
+            half = str(self.size // 2)
+            yield ["XREADGROUP", "GROUP", "G", "C", "COUNT", half, "STREAMS", name, ">"]
 
 
 def points_of(command: str) -> list[Point]:
@@ -355,7 +346,7 @@ def _log_commands(control: RespClient) -> None:
         time.sleep(0.5)
 
 
-_RESTORE = """
+RESTORE = """
 local dump = redis.call('DUMP', KEYS[1])
 for i = 2, #KEYS do
   redis.call('DEL', KEYS[i])
@@ -393,7 +384,7 @@ class Ground:
         expires, name = 10**8 if self._point.row.expires else 0, self._point.template.name()
         for first in range(0, len(self._names), 100):
             names = self._names[first : first + 100]
-            self._control.command("EVAL", _RESTORE, len(names) + 1, name, *names, expires)
+            self._control.command("EVAL", RESTORE, len(names) + 1, name, *names, expires)
 
     def send(self, random: np.random.Generator, commands: int) -> None:
         """Send so many commands, each to the next copy."""

@@ -13,7 +13,18 @@ from forecache.calibration.bundle.bundle import Bundle
 from ..counts.shipped import BUNDLES, WIDEN
 from ..harness import Files
 from ..markdown import table
-from . import ceiling, generations, key_order, memaslap, mget, steps, tails, threads, upgrades
+from . import (
+    ceiling,
+    generations,
+    key_order,
+    memaslap,
+    mget,
+    mixes,
+    steps,
+    tails,
+    threads,
+    upgrades,
+)
 from .generations import (
     ARTEFACT,
     CALIBRATION,
@@ -80,6 +91,7 @@ def pages() -> Files:
             lines += [f"### {label.capitalize()}", "", *_errors(chosen, host["id"]), ""]
             lines += [*_ratios(chosen), ""]
     lines += [*_steps(data["points"]), "", *steps.section(), "", *upgrades.section(), ""]
+    lines += [*mixes.section(), ""]
     lines += [*_instructions(), ""]
     lines += [
         "```sh",

@@ -1,0 +1,347 @@
+"""CPU time of a command in random mixes of 6 to 14 commands, measured beside what is predicted.
+
+valkey-benchmark sends each mix as one sequence, over and over, to an engine with one thread on the
+other core. What was drawn, the engine as shipped and the host as profiled are all that a prediction
+has. Collections keep their sizes: commands overwrite what they find, or come in pairs, one of which
+takes away what the other adds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.calibration.drive.resp import RespClient
+from forecache.hwprofiles.capture import capture_host
+from forecache.hwprofiles.catalogue import load_host
+from forecache.hwprofiles.files import write_text_atomic
+from forecache.models.engines.commands import counted_on
+from forecache.models.engines.generator import load_generator
+from forecache.models.prediction.predict import SERVER_CPU, predict_cases
+from forecache.models.prediction.system import System
+from forecache.models.scenario.command_table import COMMANDS, DESCRIBED_BY, DataType
+from forecache.models.scenario.workload import WORKLOADS
+from forecache.sim.errors import EngineError
+
+from ..counts.command_counts import RESTORE, Point, Template
+from ..counts.shipped import json_text
+from ..harness import Asked, Files
+from ..markdown import table
+from . import rounds
+from .cpu_windows import TOOL, Tool, Window, case_of_load, profile_of_most, settled, unmoved
+from .engines import Engine
+
+FOLDER = Path("evidence/mixes")
+"""A folder per host: its profile, and what was measured."""
+ARTEFACT = Path("docs/accuracy/mixes.json")
+ENGINES = (
+    *("redis-2.8.19", "redis-3.2.6", "redis-5.0.6", "redis-6.2.11", "redis-7.0.15"),
+    *("redis-8.0.6", "redis-8.6.3", "valkey-8.0.1", "valkey-8.1.1", "valkey-9.1.2"),
+)
+MIXES, CLIENTS, WINDOWS = 12, 20, 3
+"""Mixes an engine, connections, windows a mix."""
+KEYS = 1000
+"""Of each kind, collections and strings alike."""
+COMMANDS_OF_MIX = (6, 14)
+MOST_REPEATS = 6
+"""Times that a command comes in a row."""
+ITEMS = (1, 4, 10, 30)
+"""How many keys, members, fields, elements or entries a command names."""
+SIZES: Mapping[DataType, Sequence[int]] = {
+    "hash": (8, 40, 300),
+    "list": (16, 100, 1000),
+    "set": (16, 100, 600),
+    "sorted_set": (16, 100, 1000),
+    "stream": (100,),
+}
+VALUE_BYTES = (16, 128, 1024)
+
+PAIRS = {"lpush": "rpop", "rpush": "lpop", "sadd": "spop"}
+"""What takes away as much as each of these adds."""
+LEFT_OUT = frozenset(
+    {
+        # What they find is gone, or more, the next time.
+        *("getdel", "append", "del", "unlink", "persist", "rename", "hdel", "ltrim", "linsert"),
+        *("lrem", "srem", "zrem", "zpopmin", "zremrangebyrank", "xreadgroup", "xack", "xdel"),
+        *("blpop", "getex", "rpoplpush", "lmove", "xadd"),
+        # Of all keys, or of none.
+        *("scan", "select", "publish"),
+        # An INCR of what one of these leaves is an error.
+        *("incrbyfloat", "hincrbyfloat"),
+    }
+)
+_RANDOM = "__rand_int__"
+"""What the tool replaces by 12 digits."""
+
+Row = dict[str, Any]
+
+
+def draw(random: np.random.Generator, known: Sequence[str]) -> Row:
+    """A mix of what is counted on an engine: commands with their items and repeats, and sizes."""
+    alone = [c for c in known if c not in LEFT_OUT and c not in PAIRS.values()]
+    sizes = {of_type: int(random.choice(of)) for of_type, of in SIZES.items()}
+    asked: list[list[Any]] = []
+    wanted = int(random.integers(*COMMANDS_OF_MIX, endpoint=True))
+    for command in map(str, random.permutation(alone)):
+        row = COMMANDS[command]
+        most = sizes.get(row.type, max(ITEMS))
+        items = 1
+        if row.items == "all":
+            items = most
+        elif row.items != "one":
+            items = int(random.choice([n for n in ITEMS if n <= most]))
+        repeats = rounds.log_uniform(random, 1, MOST_REPEATS if items < 100 else 1)
+        if command in PAIRS:
+            asked += [[command, 1, repeats], [PAIRS[command], 1, repeats]]
+        else:
+            asked.append([command, items, repeats])
+        if len(asked) >= wanted:
+            break
+    return {"commands": asked, "sizes": sizes, "value_bytes": int(random.choice(VALUE_BYTES))}
+
+
+def _templates(mix: Row) -> dict[str, Template]:
+    """What each command of a mix works on."""
+    found = {}
+    for command, items, _ in mix["commands"]:
+        row = COMMANDS[command]
+        value_bytes = mix["value_bytes"] if row.type == "string" else 16
+        point = Point(command, items, mix["sizes"].get(row.type, 0), value_bytes)
+        found[command] = point.template
+    return found
+
+
+def _code(template: Template, templates: Sequence[Template]) -> str:
+    """The first four bytes of keys of a kind; twelve digits follow."""
+    return f"k{templates.index(template):02d}:"
+
+
+def words_of(mix: Row) -> list[str]:
+    """The sequence as the tool takes it."""
+    random, templates = np.random.default_rng(1), _templates(mix)
+    kinds = list(dict.fromkeys(templates.values()))
+    words: list[str] = []
+    for command, items, repeats in mix["commands"]:
+        template = templates[command]
+        point = Point(command, items, template.size, template.value_bytes)
+        said = [_placeholder(w, _code(template, kinds)) for w in point.words(random, 0)]
+        words += [";"] if words else []
+        words += [str(repeats), *said]
+    return words
+
+
+def _placeholder(word: str, code: str) -> str:
+    if re.fullmatch(r"[a-z]+:\d+", word) and len(word) == 16:
+        prefix, _, digits = word.partition(":")
+        if prefix == "name":
+            return f"nam:{_RANDOM}"
+        if prefix != "item":
+            return code + _RANDOM
+        if int(digits) >= 10**6:  # a member that isn't there
+            return f"new:{_RANDOM}"
+    return word
+
+
+def fill(mix: Row, control: RespClient) -> None:
+    """Put the keys of a mix there, in place of all others."""
+    control.command("FLUSHALL")
+    templates = list(dict.fromkeys(_templates(mix).values()))
+    for template in templates:
+        for words in template.made_by():
+            control.command(*words)
+        name, code = template.name(), _code(template, templates)
+        for first in range(0, KEYS, 100):
+            keys = [f"{code}{n:012d}" for n in range(first, first + 100)]
+            expires_ms = 10**8 if template.expires else 0
+            control.command("EVAL", RESTORE, len(keys) + 1, name, *keys, expires_ms)
+        control.command("DEL", name)
+
+
+def measure(asked: Asked) -> Files:
+    """Measure on this host; `ENGINES` and `SEED` are as in the study generations."""
+    seed = rounds.seed()
+    with rounds.engines_at_hand() as (_, engines):
+        program = rounds.engine_of(engines, "valkey-9.1.2").folder / TOOL
+        host = capture_host(progress=asked.progress)
+        rows: list[Row] = []
+        for id_ in asked.only or ENGINES:
+            random = np.random.default_rng([seed, *id_.encode()])
+            asked.progress(f"{id_}: {MIXES} mixes")
+            engine = rounds.engine_of(engines, id_)
+            rows += _of_engine(engine, program, random, host.core_to_core_ns.best)
+        host = profile_of_most(host, rows, asked.progress)
+        folder = FOLDER / host.id
+        rounds.keep_host(folder, host)
+        rounds.keep_seed(folder, seed)
+        write_text_atomic(folder / "measured.json", json_text(rows))
+    return predict(asked)
+
+
+def _of_engine(
+    engine: Engine, program: Path, random: np.random.Generator, apart_ns: float
+) -> Iterator[Row]:
+    core, driver = sorted(os.sched_getaffinity(0))[:2]
+    known = counted_on(rounds.shipped(engine.id).commands)
+    with ExitStack() as stack:
+        process = stack.enter_context(EngineProcess(engine.server, cores=[core]))
+        control = stack.enter_context(process.control())
+        tool = Tool(program, driver, process)
+        for _ in range(MIXES):
+            mix = draw(random, known)
+            fill(mix, control)
+            seen, distances = settled((core, driver), apart_ns, partial(_windows, tool, mix))
+            check_errors(control, mix)
+            yield {
+                "engine": engine.id,
+                **mix,
+                "apart_ns": distances,
+                "cpu_us": [round(window.cpu_us, 4) for window in seen],
+                "rps": [round(window.rps) for window in seen],
+            }
+
+
+def _windows(tool: Tool, mix: Row) -> list[Window]:
+    options = ("-c", CLIENTS, "-r", KEYS)
+    return tool.windows(words_of(mix), *options, number=WINDOWS)
+
+
+def check_errors(control: RespClient, mix: Row) -> None:
+    """See that each command of a mix is no error, on key 1 of its kind."""
+    random = np.random.default_rng()
+    for words in " ".join(words_of(mix)).split(" ; "):
+        others = f":{random.integers(KEYS):012d}"
+        text = re.sub(rf"\b(k\d+:){_RANDOM}", rf"\g<1>{1:012d}", words)
+        _, *command = text.replace(f":{_RANDOM}", others).split(" ")
+        try:
+            control.command(*command)
+        except EngineError as error:
+            raise EngineError(f"{' '.join(command)[:80]}: {error}") from error
+
+
+def workload_of(mix: Row) -> Row:
+    """A mix as a scenario says it."""
+    times: Counter[str] = Counter()
+    for command, _, repeats in mix["commands"]:
+        times[command] += repeats
+    total = sum(times.values())
+    shares = {}
+    for command, items, _ in mix["commands"]:
+        row, share = COMMANDS[command], times[command] / total
+        named = row.items not in ("one", "all")
+        shares[command] = {"share": share, row.items: items} if named else share
+    found = {"clients": CLIENTS, "pipeline": total, "mix": shares, "keys": KEYS}
+    found |= {"key_bytes": 16, "value_bytes": mix["value_bytes"]}
+    for of_type in {COMMANDS[command].type for command in shares} - {"string"}:
+        kind = WORKLOADS[of_type]
+        found[DESCRIBED_BY[of_type]] = {"keys": KEYS, kind.items: mix["sizes"][of_type]}
+    return found
+
+
+def predict(asked: Asked) -> Files:
+    """What was measured, beside what is predicted of the shipped engines."""
+    generator, hosts = load_generator(TOOL), []
+    for folder in sorted(path.parent for path in FOLDER.glob("*/measured.json")):
+        host = load_host(str(folder / rounds.HOST_FILE))
+        rows = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
+        measured = len(rows)
+        rows = [row for row in rows if unmoved(row["apart_ns"], host)]
+        asked.progress(f"{folder}: predicting")
+        engines = {id_: rounds.shipped(id_) for id_ in dict.fromkeys(r["engine"] for r in rows)}
+        cases = [
+            (
+                case_of_load(engines[row["engine"]], workload_of(row)),
+                System(host, engines[row["engine"]], generator),
+            )
+            for row in rows
+        ]
+        for row, prediction in zip(rows, predict_cases(cases, draws=rounds.DRAWS), strict=True):
+            cpu = prediction.interval(SERVER_CPU, level=rounds.LEVEL)
+            row |= {"predicted_us": cpu.value, "low_us": cpu.low, "high_us": cpu.high}
+        date = "" if host.captured is None else str(host.captured.date)[:10]
+        seed = int(json.loads((folder / rounds.SEED_FILE).read_text(encoding="utf-8")))
+        about = {"id": folder.name, "title": host.title, "date": date, "seed": seed}
+        hosts.append({**about, "moved": measured - len(rows), "points": rows})
+    return {ARTEFACT: json_text(hosts)}
+
+
+def section() -> list[str]:
+    """Its part of docs/generations.md."""
+    low, high = COMMANDS_OF_MIX
+    text = [
+        "## Random mixes of commands",
+        "",
+        f"CPU time of a command in mixes of {low} to {high} commands; shipped engines on the host"
+        " as profiled with the measurement. Commands, how often each comes in a row, how many keys,"
+        " members or fields it names, sizes of collections and values are drawn; valkey-benchmark"
+        f" of Valkey 9.1.2 sends the sequence over {CLIENTS} connections, one at a time. Keys"
+        f" are random ones of {KEYS:,} of each kind. Of the commands whose work on an engine is"
+        " known, those are drawn that leave collections as they find them, or that come with their"
+        f" counterpart ({_of_pairs()}): {len(COMMANDS) - len(LEFT_OUT)} of {len(COMMANDS)}. No"
+        " number is fitted to these mixes."
+        " `make evidence STUDY=mixes`.",
+    ]
+    if not ARTEFACT.exists():
+        return [*text, "", "Not measured yet."]
+    for host in json.loads(ARTEFACT.read_text(encoding="utf-8")):
+        rows = host["points"]
+        text += ["", f"### {host['title']}, {host['date']}: mixes", "", f"Seed {host['seed']}."]
+        if host["moved"]:
+            text[-1] += f" Mixes left out because the CPUs had been moved: {host['moved']}."
+        engines = list(dict.fromkeys(row["engine"] for row in rows))
+        body = [_scores(id_, [r for r in rows if r["engine"] == id_]) for id_ in engines]
+        text += ["", *table(_HEADER, [*body, _scores("all", rows)]), "", _worst(rows)]
+    return text
+
+
+_HEADER = (
+    *("engine", ">mixes", ">us a command, measured", ">median error", ">95th percentile"),
+    *(">bias", ">repeat", f">inside {rounds.LEVEL:.0%} intervals"),
+)
+
+
+def _of_pairs() -> str:
+    return ", ".join(f"{more.upper()} with {less.upper()}" for more, less in PAIRS.items())
+
+
+def _error(row: Row) -> float:
+    """Of the prediction, relative to the median of the windows."""
+    return float(row["predicted_us"] / np.median(row["cpu_us"]) - 1.0)
+
+
+def _scores(name: str, rows: Sequence[Row]) -> list[str]:
+    errors = np.array([_error(row) for row in rows])
+    measured = np.array([np.median(row["cpu_us"]) for row in rows])
+    repeats = [np.ptp(row["cpu_us"]) / np.median(row["cpu_us"]) for row in rows]
+    inside = sum(
+        row["low_us"] <= us <= row["high_us"] for row, us in zip(rows, measured, strict=True)
+    )
+    return [
+        name,
+        str(len(rows)),
+        f"{measured.min():.2f} to {measured.max():.2f}",
+        f"{np.median(np.abs(errors)):.1%}",
+        f"{np.quantile(np.abs(errors), 0.95):.1%}",
+        f"{np.median(errors):+.1%}",
+        f"{np.median(repeats):.1%}",
+        f"{inside} of {len(rows)}",
+    ]
+
+
+def _worst(rows: Sequence[Row]) -> str:
+    """The mixes that are furthest off."""
+    found = sorted(rows, key=lambda row: -abs(np.log1p(_error(row))))[:3]
+    said = [
+        f"{row['engine']} {_error(row):+.0%} ({', '.join(c.upper() for c, *_ in row['commands'])})"
+        for row in found
+    ]
+    return f"Furthest off: {'; '.join(said)}."

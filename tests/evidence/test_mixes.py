@@ -1,0 +1,69 @@
+"""Random mixes: what is drawn can be sent, leaves the data alone, and is a valid scenario."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evidence.live.mixes import (
+    COMMANDS_OF_MIX,
+    KEYS,
+    LEFT_OUT,
+    PAIRS,
+    check_errors,
+    draw,
+    fill,
+    words_of,
+    workload_of,
+)
+from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.models.engines.commands import counted_on
+from forecache.models.engines.profile import load_engine
+from forecache.models.scenario.command_table import COMMANDS
+from forecache.models.scenario.workload import Workload
+
+KNOWN = counted_on(load_engine("valkey-9.1").commands)
+
+
+def some(seed: int, number: int) -> list[dict[str, Any]]:
+    random = np.random.default_rng(seed)
+    return [draw(random, KNOWN) for _ in range(number)]
+
+
+def test_every_command_that_may_come_does() -> None:
+    drawn = {command for mix in some(1, 150) for command, *_ in mix["commands"]}
+    assert drawn == set(KNOWN) - LEFT_OUT
+    assert {*LEFT_OUT, *PAIRS, *PAIRS.values()} <= COMMANDS.keys()
+
+
+def test_a_mix_is_a_scenario_with_the_shares_that_are_sent() -> None:
+    for mix in some(2, 50):
+        assert COMMANDS_OF_MIX[0] <= len(mix["commands"]) <= COMMANDS_OF_MIX[1] + 1
+        workload = Workload(**workload_of(mix))
+        sequence = " ".join(words_of(mix)).split(" ; ")
+        sent: dict[str, int] = {}
+        for words in sequence:
+            repeats, command, *_ = words.split(" ")
+            command = "hset" if command == "hmset" else command
+            sent[command] = sent.get(command, 0) + int(repeats)
+        assert sum(sent.values()) == workload.pipeline
+        assert workload.mix is not None
+        said = {name: each.share for name, each in workload.mix.commands.items()}
+        assert said == pytest.approx({name: n / workload.pipeline for name, n in sent.items()})
+
+
+def test_the_server_takes_them_and_its_data_stay(engine: EngineProcess) -> None:
+    with engine.control() as control:
+        for mix in some(3, 12):
+            fill(mix, control)
+            kinds = set(re.findall(r"k\d+:", " ".join(words_of(mix))))
+            assert control.command("DBSIZE") == KEYS * len(kinds)
+            # `check_errors` has this key in place of random ones.
+            keys = [f"{kind}{1:012d}" for kind in sorted(kinds)]
+            before = [control.command("MEMORY", "USAGE", key, "SAMPLES", 0) for key in keys]
+            for _ in range(20):
+                check_errors(control, mix)
+            after = [control.command("MEMORY", "USAGE", key, "SAMPLES", 0) for key in keys]
+            assert after == pytest.approx(before, rel=0.1, abs=50), mix
+            assert control.command("DBSIZE") == KEYS * len(kinds)
