@@ -521,6 +521,7 @@ def artefact(asked: Asked) -> Files:
 
 NEIGHBOURS = {
     **dict.fromkeys(("redis-6.2", "redis-8.0", "redis-8.6"), "redis-7.0"),
+    **dict.fromkeys(("redis-2.8", "redis-3.2"), "redis-5.0"),
     "valkey-8.1": "valkey-8.0",
 }
 """Profiles of versions whose work was observed but whose commands were not counted, and of those

@@ -403,8 +403,13 @@ _GROWTH: dict[Term, tuple[str, Callable[[CommandKind], int]]] = {
 """What the name of a term's number ends with, and how often the term comes in a command."""
 
 
+_NAMED = {"scan": "scan_keys"}
+"""What stands for a command in the names of its work where an engine's own work has that name."""
+
+
 def _prefix(command: str, encoding: Encoding) -> str:
-    return command if encoding == "string" else f"{command}_{encoding}"
+    name = _NAMED.get(command, command)
+    return name if encoding == "string" else f"{name}_{encoding}"
 
 
 def work_of(command: str) -> list[str]:
