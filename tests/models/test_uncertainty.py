@@ -7,8 +7,9 @@ import pytest
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
+from forecache.models.engines.commands import COMMAND_WORK
 from forecache.models.engines.generator import load_generator
-from forecache.models.engines.profile import load_engine
+from forecache.models.engines.profile import WORK_NAMES, load_engine
 from forecache.models.prediction.uncertainty import (
     NOT_UNCERTAIN,
     Draw,
@@ -49,6 +50,7 @@ def test_a_draw_repeats_and_covers_what_is_uncertain() -> None:
         assert seeded not in (first, other)
         assert set(first) - commands == set(thing.uncertain()) - NOT_UNCERTAIN
     assert commands <= set(draw_engine(engine, Draw(1, 2)))
+    assert not set(COMMAND_WORK) & set(WORK_NAMES), "one would stand for the other"
 
 
 def test_a_draw_of_a_number_does_not_depend_on_what_else_is_drawn() -> None:
