@@ -47,6 +47,7 @@ from forecache.models.engines.commands import (
     LOG,
     LOG_WORD,
     CommandKind,
+    work_of,
     work_terms,
 )
 from forecache.models.engines.completion import reused_leaf
@@ -58,6 +59,7 @@ from forecache.models.scenario.command_table import (
     Encoding,
     Term,
     Word,
+    commands_on,
 )
 from forecache.models.scenario.versions import minor_version
 from forecache.sim.errors import EngineError
@@ -294,14 +296,15 @@ def count(binary: Path, *, known: Collection[str] = (), progress: Progress = say
             *(f"--callgrind-out-file={out}", f"--vgdb-prefix={folder}/vgdb"),
         ]
         plan = plan_cores(io_threads=1, generator_threads=1)
-        config = {"hz": "1", "dynamic-hz": "no"}
+        config = {"hz": "1"}
         with (
             EngineProcess(binary, cores={plan.main}, config=config, wrapper=wrapper) as process,
             RespClient(process.control_address, timeout_s=_ANSWER_LIMIT_S) as control,
         ):
-            # Its instructions are work of their own; engines that fetch nothing don't know it.
-            with suppress(EngineError):
-                control.command("CONFIG", "SET", "prefetch-batch-max-size", 0)
+            # What fetching takes is work of its own; not every version knows these settings.
+            for setting, value in (("prefetch-batch-max-size", "0"), ("dynamic-hz", "no")):
+                with suppress(EngineError):
+                    control.command("CONFIG", "SET", setting, value)
             counts = Counts(Session(process, control, plan), out)
             settings = control.command("CONFIG", "GET", "*-max-*list*")
             for command in COMMANDS:
@@ -527,6 +530,13 @@ NEIGHBOURS = {
 """Profiles of versions whose work was observed but whose commands were not counted, and of those
 whose counts they take."""
 
+_AFTER_3_2 = {"unlink", "zpopmin", *commands_on("stream")}
+_LATER = {
+    "redis-3.2": _AFTER_3_2,
+    "redis-2.8": {*_AFTER_3_2, "touch", "geoadd", "geodist"},
+}
+"""Commands that came after these versions, whatever their neighbour has."""
+
 _WIDEN = 1.25
 
 
@@ -549,9 +559,11 @@ def profiles(_asked: Asked) -> Files:
             data["sources"] = {**data["sources"], SOURCE: source}
         else:
             how = f"as counted of {build}"
+            later = {name for each in _LATER.get(profile_id, ()) for name in work_of(each)}
             found = {
                 name: reused_leaf(leaf, how=how, widen=_WIDEN, source=None)
                 for name, leaf in found.items()
+                if name not in later
             }
         data["commands"] = {name: leaf.model_dump(mode="json") for name, leaf in found.items()}
         parse(EngineProfile, data, file=path)
