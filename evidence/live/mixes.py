@@ -59,8 +59,8 @@ ITEMS = (1, 4, 10, 30)
 """How many keys, members, fields, elements or entries a command names."""
 SIZES: Mapping[DataType, Sequence[int]] = {
     "hash": (8, 40, 300),
-    "list": (16, 100, 1000),
-    "set": (16, 100, 600),
+    "list": (100, 1000),
+    "set": (100, 600),
     "sorted_set": (16, 100, 1000),
     "stream": (100,),
 }
@@ -82,6 +82,9 @@ LEFT_OUT = frozenset(
 )
 _RANDOM = "__rand_int__"
 """What the tool replaces by 12 digits."""
+
+_LEAST_RPS = 1000.0
+"""Of a tool that runs: it ends at the first error, such as an LSET on a list that is gone."""
 
 Row = dict[str, Any]
 
@@ -247,14 +250,23 @@ def workload_of(mix: Row) -> Row:
     return found
 
 
+def _lasted(row: Row) -> bool:
+    """Whether the data did: small collections are empty at times where pairs take and add."""
+    paired = {COMMANDS[command].type for command, *_ in row["commands"] if command in PAIRS}
+    smallest = min((row["sizes"][of_type] for of_type in paired), default=np.inf)
+    return bool(smallest >= 100 and min(row["rps"]) > _LEAST_RPS)
+
+
 def predict(asked: Asked) -> Files:
     """What was measured, beside what is predicted of the shipped engines."""
     generator, hosts = load_generator(TOOL), []
     for folder in sorted(path.parent for path in FOLDER.glob("*/measured.json")):
         host = load_host(str(folder / rounds.HOST_FILE))
         rows = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
-        measured = len(rows)
-        rows = [row for row in rows if unmoved(row["apart_ns"], host)]
+        lasted = [row for row in rows if _lasted(row)]
+        ended, moved = len(rows) - len(lasted), len(lasted)
+        rows = [row for row in lasted if unmoved(row["apart_ns"], host)]
+        moved -= len(rows)
         asked.progress(f"{folder}: predicting")
         engines = {id_: rounds.shipped(id_) for id_ in dict.fromkeys(r["engine"] for r in rows)}
         cases = [
@@ -270,7 +282,7 @@ def predict(asked: Asked) -> Files:
         date = "" if host.captured is None else str(host.captured.date)[:10]
         seed = int(json.loads((folder / rounds.SEED_FILE).read_text(encoding="utf-8")))
         about = {"id": folder.name, "title": host.title, "date": date, "seed": seed}
-        hosts.append({**about, "moved": measured - len(rows), "points": rows})
+        hosts.append({**about, "moved": moved, "ended": ended, "points": rows})
     return {ARTEFACT: json_text(hosts)}
 
 
@@ -297,6 +309,11 @@ def section() -> list[str]:
         text += ["", f"### {host['title']}, {host['date']}: mixes", "", f"Seed {host['seed']}."]
         if host["moved"]:
             text[-1] += f" Mixes left out because the CPUs had been moved: {host['moved']}."
+        if host["ended"]:
+            text[-1] += (
+                f" Left out because pairs of commands emptied collections of 16: {host['ended']};"
+                " rounds after this one draw larger collections."
+            )
         engines = list(dict.fromkeys(row["engine"] for row in rows))
         body = [_scores(id_, [r for r in rows if r["engine"] == id_]) for id_ in engines]
         text += ["", *table(_HEADER, [*body, _scores("all", rows)]), "", _worst(rows)]
