@@ -51,7 +51,7 @@ _STREAM_BYTES, _TREE_NODE_BYTES = 192, 48
 """A stream with the head of its tree, and what each listpack takes of the tree (rax.c: a compressed
 node of up to 16 bytes of an id, a byte and a pointer in the node above)."""
 
-_MOST_ENTRY_BYTES = 128
+MOST_ENTRY_BYTES = 128
 """Up to which size a hash's field and value share a block in Valkey from 8.1 and Redis from 8.6 on
 (EMBED_VALUE_MAX_ALLOC_SIZE in entry.h; t_hash.c of Valkey 8.1)."""
 
@@ -128,7 +128,7 @@ def hash_field_bytes(
     if g.hash_table == "entries":
         return size_class(ENTRY_BYTES, allocator) + size_class(field, allocator) + value
     inside = field + sds_bytes(value_bytes, smallest_header_bytes=3)
-    if inside <= _MOST_ENTRY_BYTES:
+    if inside <= MOST_ENTRY_BYTES:
         return size_class(inside, allocator)
     # A pointer to the value, and a field whose header has the flag that says so.
     return size_class(8 + sds_bytes(field_bytes, smallest_header_bytes=3), allocator) + value

@@ -9,6 +9,7 @@ from typing import get_args
 
 from ..engines.commands import CommandKind, command_kinds, keys_of_type
 from ..engines.profile import EngineProfile, EngineWork
+from ..layouts.generations import Generation, generation
 from ..scenario.command_table import DataType
 from ..scenario.schema import Scenario
 from ..scenario.workload import Workload
@@ -28,6 +29,7 @@ def command_structures(
     return _command_structures(
         kind,
         engine.layout,
+        None if kind.data_type == "string" else generation(engine.engine, engine.version),
         all_keys=sum(keys_of_type(workload, held) for held in get_args(DataType)),
         key_bytes=workload.whole_key_bytes,
         touch_scale=work.touch_scale,
@@ -42,6 +44,7 @@ def command_structures(
 def _command_structures(
     kind: CommandKind,
     layout: str,
+    rules: Generation | None,
     *,
     all_keys: int,
     key_bytes: int,
@@ -50,14 +53,14 @@ def _command_structures(
     old_value_touches: float,
 ) -> tuple[Structure, ...]:
     lines: Sequence[Structure]
-    if kind.data_type == "string":
+    if rules is None:
         lines = structures(layout, keys=all_keys, key_bytes=key_bytes, value_bytes=kind.value_bytes)
         if kind.row.touches == "head":
             lines = [replace(s, followers=0.0) for s in lines if s.name != VALUE]
         elif kind.row.touches == "part":
             lines = [replace(s, followers=0.0) for s in lines]
     else:
-        lines = collection_structures(kind, layout, all_keys=all_keys, key_bytes=key_bytes)
+        lines = collection_structures(kind, rules, all_keys=all_keys, key_bytes=key_bytes)
     if not kind.keys:
         return tuple(replace(s, touches=0.0, followers=0.0) for s in lines)
     # A SET writes its value where the one before it was released, so it touches as many lines as a

@@ -20,8 +20,10 @@ from forecache.models.engines.commands import (
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.footprint.answers import memory
+from forecache.models.layouts.generations import generation
 from forecache.models.memory.collection_lines import collection_structures, packed_entry_bytes
 from forecache.models.memory.contents import keys_asked
+from forecache.models.memory.lines import Structure
 from forecache.models.memory.waits import keys_in_flight
 from forecache.models.node import layout as at
 from forecache.models.node.reference import run_reference
@@ -236,7 +238,7 @@ def test_more_entries_take_no_less(command: str) -> None:
         asked = {"share": 1.0, row.items: size} if row.items not in ("one", "all") else 1.0
         like = {WORKLOADS[row.type].items: size}
         [kind] = command_kinds(scenario(mix={command: asked}, **{field: like}))
-        lines = collection_structures(kind, "dict", all_keys=1000, key_bytes=16)
+        lines = collection_structures(kind, generation("redis", "7.0"), all_keys=1000, key_bytes=16)
         return execute_instructions(kind, work), sum(s.touches * (1.0 + s.followers) for s in lines)
 
     for small, large in ((4, 32), (32, 120), (600, 6000)):
@@ -246,7 +248,7 @@ def test_more_entries_take_no_less(command: str) -> None:
 def test_lists_and_streams_take_blocks_of_bounded_size() -> None:
     def blocks(command: str, size: int) -> float:
         kind = CommandKind(command, 16, 1.0, 1, size, 16)
-        found = collection_structures(kind, "dict", all_keys=10, key_bytes=16)
+        found = collection_structures(kind, generation("redis", "7.0"), all_keys=10, key_bytes=16)
         return 64 * next(s.lines_per_key for s in found if s.name == "listpack")
 
     for command, most in (("lrange", 8192), ("xrange", 4096)):
@@ -384,24 +386,69 @@ def test_a_listpack_is_one_structure_and_a_large_set_many() -> None:
     assert small.listpack
     assert not large.listpack
     assert not CommandKind("zadd", 0, 1.0, 1, 10, 65).listpack
-    names = [s.name for s in collection_structures(small, "hashtable", all_keys=1000, key_bytes=16)]
+    names = [
+        s.name
+        for s in collection_structures(
+            small, generation("valkey", "8.1"), all_keys=1000, key_bytes=16
+        )
+    ]
     assert names == ["bucket", "entry", "listpack"]
-    found = collection_structures(large, "hashtable", all_keys=1000, key_bytes=16)
+    found = collection_structures(large, generation("valkey", "8.1"), all_keys=1000, key_bytes=16)
     assert [s.name for s in found][-1] == "level 0"
     # Only the way to it is fetched ahead.
     assert [s.name for s in found if s.prefetched] == ["bucket", "entry"]
 
 
-@pytest.mark.parametrize("layout", ["dict", "dict_embedded_key", "hashtable"])
-def test_a_skip_list_is_descended_in_logarithmic_time(layout: str) -> None:
+@pytest.mark.parametrize("version", ["3.2", "7.0", "8.0", "8.6"])
+@pytest.mark.parametrize(("command", "data_type"), [("smembers", "set"), ("hgetall", "hash")])
+def test_a_walk_meets_each_line_of_a_small_table_once(
+    command: str, data_type: str, version: str
+) -> None:
+    def touched(size: int) -> dict[str, Structure]:
+        kind = CommandKind(command, 16, 1.0, size, size, 16)
+        assert kind.data_type == data_type
+        assert kind.encoding == "table"
+        rules = generation("redis", version)
+        found = collection_structures(kind, rules, all_keys=10, key_bytes=16)
+        return {s.name: s for s in found if s.name.startswith("element")}
+
+    small, large = touched(600), touched(10**6)
+    bucket = small.pop("element bucket")
+    assert bucket.touches == 1.0
+    assert bucket.followers == pytest.approx(bucket.lines_per_key - 1.0)
+    assert all(s.touches <= s.lines_per_key for s in small.values())
+    del large["element bucket"]
+    # What the caches don't keep meanwhile is waited for member by member.
+    assert [s.touches for s in large.values()] == [10**6] * len(large)
+
+
+def test_an_element_lies_in_as_many_blocks_as_its_version_makes() -> None:
+    def names(command: str, engine: str, version: str, value_bytes: int = 16) -> list[str]:
+        kind = CommandKind(command, value_bytes, 1.0, 600, 600, 16)
+        rules = generation(engine, version)
+        found = collection_structures(kind, rules, all_keys=10, key_bytes=16)
+        return [s.name.removeprefix("element ") for s in found if "element" in s.name][1:]
+
+    assert names("smembers", "redis", "2.8") == ["entry", "name object", "name"]
+    assert names("smembers", "redis", "3.2") == ["entry", "name"]
+    assert names("smembers", "redis", "7.0") == ["entry", "name"]
+    assert names("smembers", "redis", "8.0") == names("smembers", "valkey", "8.1") == ["name"]
+    assert names("hgetall", "redis", "7.0") == ["entry", "name", "value"]
+    assert names("hgetall", "valkey", "8.1") == names("hgetall", "redis", "8.6") == ["field"]
+    assert names("hgetall", "valkey", "8.1", value_bytes=200) == ["field", "value"]
+    assert names("hkeys", "valkey", "8.1", value_bytes=200) == ["field"]
+
+
+@pytest.mark.parametrize("engine", [("redis", "7.0"), ("valkey", "8.0"), ("valkey", "8.1")])
+def test_a_skip_list_is_descended_in_logarithmic_time(engine: tuple[str, str]) -> None:
     def descent(members: int) -> float:
         kind = CommandKind("zrange", 0, 1.0, 1, members, 16)
-        found = collection_structures(kind, layout, all_keys=10, key_bytes=16)
+        found = collection_structures(kind, generation(*engine), all_keys=10, key_bytes=16)
         return sum(s.touches for s in found if s.name.startswith("level"))
 
-    assert descent(4**10) - descent(4**6) == pytest.approx(4 * 3)
+    assert descent(4**10) - descent(4**6) == pytest.approx(4 * 3, rel=0.05)
     kind = CommandKind("zrange", 0, 1.0, 1, 4**8, 16)
-    found = collection_structures(kind, layout, all_keys=10, key_bytes=16)
+    found = collection_structures(kind, generation(*engine), all_keys=10, key_bytes=16)
     nodes = sum(s.lines_per_key for s in found if s.name.startswith("level"))
     assert nodes == pytest.approx(4**8 * 48 / 64, rel=0.01)
 
