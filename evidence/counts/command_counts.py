@@ -59,7 +59,7 @@ from forecache.models.scenario.command_table import (
     Encoding,
     Term,
     Word,
-    commands_on,
+    later_commands,
 )
 from forecache.models.scenario.versions import minor_version
 from forecache.sim.errors import EngineError
@@ -530,13 +530,6 @@ NEIGHBOURS = {
 """Profiles of versions whose work was observed but whose commands were not counted, and of those
 whose counts they take."""
 
-_AFTER_3_2 = {"unlink", "zpopmin", *commands_on("stream")}
-_LATER = {
-    "redis-3.2": _AFTER_3_2,
-    "redis-2.8": {*_AFTER_3_2, "touch", "geoadd", "geodist"},
-}
-"""Commands that came after these versions, whatever their neighbour has."""
-
 _WIDEN = 1.25
 
 
@@ -559,7 +552,7 @@ def profiles(_asked: Asked) -> Files:
             data["sources"] = {**data["sources"], SOURCE: source}
         else:
             how = f"as counted of {build}"
-            later = {name for each in _LATER.get(profile_id, ()) for name in work_of(each)}
+            later = {name for each in later_commands(data["version"]) for name in work_of(each)}
             found = {
                 name: reused_leaf(leaf, how=how, widen=_WIDEN, source=None)
                 for name, leaf in found.items()

@@ -28,6 +28,9 @@ from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
+from ..scenario.command_table import later_commands
+from .commands import work_of
+
 if TYPE_CHECKING:
     from .profile import EngineProfile
 
@@ -138,11 +141,12 @@ def complete(
                 f"{file}: field 'reuse.widen': found beside variant_of; valid is one of the two: a "
                 "variant has the work of its profile as it is."
             )
-        return _with_reused_work(data, file=file, load=load)
+        return _without_later(_with_reused_work(data, file=file, load=load), own=data)
     if varies:
         base = load(data["variant_of"])
         _refuse_unknown(data, {"work": base, "commands": base}, file=file)
-        data = _overlaid(base.model_dump(mode="json", by_alias=True), data)
+        whole = _overlaid(base.model_dump(mode="json", by_alias=True), data)
+        data = _without_later(whole, own=data)
     elif isinstance(reuse, Mapping) and not _holds_all_work(data, numbers):
         raise InputError(
             f"{file}: the field 'reuse.widen' is missing; valid is the factor by which ranges of "
@@ -151,6 +155,23 @@ def complete(
     if isinstance(reuse, Mapping) and "to" not in reuse and "version" in data:
         data = {**data, "reuse": {**reuse, "to": data["version"]}}
     return data
+
+
+def _without_later(data: Data, *, own: Data) -> Data:
+    """Contents of a file without the work of commands that its version doesn't have.
+
+    Parameters
+    ----------
+    own
+        The file without what it takes over: what it says itself stays.
+    """
+    came_later = {name for each in later_commands(data["version"]) for name in work_of(each)}
+    commands = {
+        name: leaf
+        for name, leaf in _entries(data, "commands").items()
+        if name not in came_later or name in _entries(own, "commands")
+    }
+    return {**data, "commands": commands}
 
 
 def _with_reused_work(data: Data, *, file: str, load: Callable[[str], EngineProfile]) -> Data:

@@ -10,7 +10,6 @@ tree of ids. A version that packs no small sets has a few lines more of them.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from ..engines.commands import CommandKind
 from ..layouts.allocator import size_class
@@ -40,13 +39,9 @@ _NODES_A_LEVEL = 3.0
 _SCORE_DIGITS = 6
 """Of a score, a whole number (assumed)."""
 
-WALKED_AT_ONCE = 7.0
-"""Elements of a table that an iterator of Valkey 8.1 and later asks for together: those of a bucket
-(hashtable.c, prefetchNextBucketEntries)."""
-
 _REMEMBERED_LINES = 4096
-"""Of one structure that a core keeps at hand during a command: 256 KB, less than any second level
-of the hosts that are known."""
+"""Of one kind that a core keeps at hand during a command: 256 KB, the smallest second level of the
+hosts that are known (assumed)."""
 
 _NODE_BYTES = 48
 """A skip-list node of 1.33 levels on average, without its member."""
@@ -74,20 +69,28 @@ def collection_structures(
     if kind.encoding != "table":
         return [*way, *_packed(kind)]
     if kind.data_type == "sorted_set":
-        return [*way, *map(_met_once, _sorted_set(kind, g))]
-    return [*way, *map(_met_once, _table(kind, g, kind.items))]
+        return [*way, *_sorted_set(kind, g)]
+    return [*way, *_table(kind, g, kind.items)]
 
 
-def _met_once(structure: Structure) -> Structure:
-    """Without touches of lines that the same command has met before.
+def _met(touches: float, lines: float, *, in_turn: bool) -> float:
+    """Lines that a command waits for, which it may meet again.
 
-    Of *n* touches of *L* lines at random places, L(1 - (1 - 1/L)^n) are of a line that was not
-    met. What is too large for the caches of a core is not there any more at the next touch.
+    *n* touches of *L* lines at random places meet L(1 - (1 - 1/L)^n) of them; elements that are
+    visited in turn, each of them once, meet all up to *L*. What is larger than caches keep in the
+    meantime is partly gone at the next touch.
+
+    Parameters
+    ----------
+    in_turn
+        Whether each element is visited once, and not elements at random.
     """
-    lines = max(1.0, structure.lines_per_key)
-    if lines > _REMEMBERED_LINES:
-        return structure
-    return replace(structure, touches=lines * (1.0 - (1.0 - 1.0 / lines) ** structure.touches))
+    if touches <= 1.0:
+        return touches
+    lines = max(1.0, lines)
+    met = min(touches, lines) if in_turn else lines * (1.0 - (1.0 - 1.0 / lines) ** touches)
+    kept = min(1.0, _REMEMBERED_LINES / lines)
+    return kept * met + (1.0 - kept) * touches
 
 
 _OWN_LINES = {"quicklist": 2.0, "stream": 3.0}
@@ -152,27 +155,28 @@ def _table(kind: CommandKind, g: Generation, touches: float) -> list[Structure]:
     blocks = _blocks(kind, g)
     chain, ahead = 1.0, 1.0
     if g.collection_table == "hashtable":
-        bucket_lines = BUCKET_BYTES * kind.size / hash_table_load(kind.size) / LINE_BYTES
-        ahead = WALKED_AT_ONCE if walked else 1.0
+        load = hash_table_load(kind.size)
+        bucket_lines = BUCKET_BYTES * kind.size / load / LINE_BYTES
+        # The iterator asks for what a bucket holds together (prefetchNextBucketEntries).
+        ahead = max(1.0, load) if walked else 1.0
     else:
         buckets = buckets_of("dict", kind.size)
         bucket_lines = POINTER_BYTES * buckets / LINE_BYTES
         chain += 0.0 if walked else kind.size / buckets / 2
-    in_a_row = max(0.0, bucket_lines - 1.0) if walked else 0.0
-    waits = [chain / ahead, *(1.0 for _ in blocks[1:])]
-    return [
-        Structure("element bucket", bucket_lines, 1.0 if walked else touches, in_a_row, False),
-        *(
-            Structure(
-                f"element {name}",
-                size_bytes * kind.size / LINE_BYTES,
-                each * touches,
-                prefetched=False,
-                written=kind.row.writes and name == "value",
-            )
-            for (name, size_bytes), each in zip(blocks, waits, strict=True)
-        ),
+    found = [
+        Structure("element bucket", bucket_lines, 1.0, max(0.0, bucket_lines - 1.0), False)
+        if walked
+        else Structure(
+            "element bucket", bucket_lines, _met(touches, bucket_lines, in_turn=False), 0.0, False
+        )
     ]
+    for number, (name, size_bytes) in enumerate(blocks):
+        lines = size_bytes * kind.size / LINE_BYTES
+        each = touches if number else touches * chain
+        met = _met(each, lines, in_turn=walked) / (1.0 if number else ahead)
+        written = kind.row.writes and name == "value"
+        found.append(Structure(f"element {name}", lines, met, prefetched=False, written=written))
+    return found
 
 
 def _blocks(kind: CommandKind, g: Generation) -> list[tuple[str, int]]:
@@ -231,12 +235,14 @@ def _sorted_set(kind: CommandKind, g: Generation) -> list[Structure]:
     levels = max(1, round(math.log(max(2, kind.size), 1 / _SKIP_LIST_SHARE)))
     for level in range(levels - 1, -1, -1):
         nodes = kind.size * _SKIP_LIST_SHARE**level
-        touches = searches * min(_NODES_A_LEVEL, nodes) + (passed if level == 0 else 0.0)
         own = nodes * (1.0 - _SKIP_LIST_SHARE) if level < levels - 1 else nodes
-        found.append(
-            Structure(f"level {level}", own * node / LINE_BYTES, touches, prefetched=False)
-        )
+        lines = own * node / LINE_BYTES
+        met = _met(searches * min(_NODES_A_LEVEL, nodes), lines, in_turn=False)
+        if level == 0:
+            met += _met(passed, lines, in_turn=True)
+        found.append(Structure(f"level {level}", lines, met, prefetched=False))
     if passed and not embedded:
         names = kind.size * member / LINE_BYTES
-        found.append(Structure("member name", names, passed, prefetched=False))
+        met = _met(passed, names, in_turn=True)
+        found.append(Structure("member name", names, met, prefetched=False))
     return found

@@ -29,7 +29,7 @@ def command_structures(
     return _command_structures(
         kind,
         engine.layout,
-        None if kind.data_type == "string" else generation(engine.engine, engine.version),
+        None if kind.data_type == "string" else _rules(engine),
         all_keys=sum(keys_of_type(workload, held) for held in get_args(DataType)),
         key_bytes=workload.whole_key_bytes,
         touch_scale=work.touch_scale,
@@ -37,6 +37,14 @@ def command_structures(
         # the batches that come back from I/O threads fetch the value as well.
         to_entries=lone and not engine.lone_fetches_values,
         old_value_touches=work.value_touches if lone else 0.0,
+    )
+
+
+def _rules(engine: EngineProfile) -> Generation:
+    """The layout of an engine's version, with the keys that its profile says."""
+    rules = generation(engine.engine, engine.version)
+    return (
+        rules if rules.keys == engine.layout else rules.model_copy(update={"keys": engine.layout})
     )
 
 

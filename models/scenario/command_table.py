@@ -16,6 +16,8 @@ from pydantic import AfterValidator, Field, create_model
 from forecache.hwprofiles.files import parse, read_yaml
 from forecache.hwprofiles.record import Record
 
+from .versions import version_numbers
+
 DataType = Literal["string", "sorted_set", "hash", "list", "set", "stream"]
 
 DESCRIBED_BY: dict[DataType, str] = {
@@ -85,6 +87,8 @@ class CommandRow(Record):
     work
         Terms of what executing it takes, by encoding; none of GET and SET, whose work is the
         engine's own. An engine that packs no sets has that of small ones under `listpack` as well.
+    since
+        The version of Redis that brought it; None of what all engines here have.
     also
         Other names under which INFO counts what takes as much.
     """
@@ -99,6 +103,7 @@ class CommandRow(Record):
     holds: Literal["text", "numbers", "hyperloglog", "places", "delivered"] = "text"
     expires: bool = False
     work: dict[Encoding, tuple[Term, ...]] = Field(default={})
+    since: str | None = None
     also: tuple[str, ...] = ()
 
     @property
@@ -132,6 +137,14 @@ COMMANDS: Mapping[str, CommandRow] = parse(_Table, read_yaml(_FILE), file=_FILE)
 def commands_on(*types: str) -> list[str]:
     """The commands on keys of these types."""
     return [name for name, row in COMMANDS.items() if row.type in types]
+
+
+def later_commands(version: str) -> list[str]:
+    """The commands that came after a version of Redis; none of Valkey's, which has them all."""
+    asked = version_numbers(version)
+    return [
+        name for name, row in COMMANDS.items() if row.since and version_numbers(row.since) > asked
+    ]
 
 
 def record_by_command(field: Callable[[str, CommandRow], tuple[Any, Any]]) -> type[Record]:
