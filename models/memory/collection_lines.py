@@ -4,7 +4,7 @@ Source of the layouts: Valkey's t_zset.c, t_hash.c, t_set.c, intset.c, listpack.
 t_stream.c, dict.c and hashtable.c. Small ones are one listpack, which is searched from its front,
 or an array of whole numbers; large sorted sets are a hash table and a skip list, large hashes and
 sets a hash table. Lists and streams are listpacks of bounded size at any size, streams' under a
-tree of ids. A version that packs no small sets has a few lines more of them.
+tree of ids. Linked lists, which versions up to 3.0 make of long lists, count as listpacks.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def collection_structures(
     if kind.row.touches == "head":
         # Counts stand at the front of a listpack, or in the head of a table, list or stream.
         return [*way, Structure("header", 1.0, 1.0, prefetched=False)]
-    if kind.encoding != "table":
+    unpacked = kind.data_type == "set" and kind.encoding == "listpack" and kind.size > g.packed_sets
+    if kind.encoding != "table" and not unpacked:
         return [*way, *_packed(kind)]
     if kind.data_type == "sorted_set":
         return [*way, *_sorted_set(kind, g)]

@@ -433,6 +433,15 @@ def test_a_walk_through_a_hash_table_asks_for_the_members_of_a_bucket_together()
     assert waits["element value"] == pytest.approx(1000)
 
 
+def test_small_sets_are_tables_where_a_version_does_not_pack_them() -> None:
+    kind = CommandKind("sismember", 0, 1.0, 1, 100, 16)
+    assert kind.listpack
+    for version, last in (("7.0", "element name"), ("8.0", "listpack")):
+        rules = generation("redis", version)
+        found = collection_structures(kind, rules, all_keys=10, key_bytes=16)
+        assert found[-1].name == last
+
+
 def test_versions_have_the_commands_that_they_came_with() -> None:
     def known(version: str) -> set[str]:
         return set(counted_on(load_engine("redis", version).commands))
