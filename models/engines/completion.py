@@ -158,13 +158,15 @@ def complete(
 
 
 def _without_later(data: Data, *, own: Data) -> Data:
-    """Contents of a file without the work of commands that its version doesn't have.
+    """Contents of a file of Redis without the work of commands that its version doesn't have.
 
     Parameters
     ----------
     own
         The file without what it takes over: what it says itself stays.
     """
+    if data["engine"] != "redis":
+        return data
     came_later = {name for each in later_commands(data["version"]) for name in work_of(each)}
     commands = {
         name: leaf

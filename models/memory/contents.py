@@ -7,9 +7,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import get_args
 
+from forecache.sim.errors import InputError
+
 from ..engines.commands import CommandKind, command_kinds, keys_of_type
 from ..engines.profile import EngineProfile, EngineWork
-from ..layouts.generations import Generation, generation
+from ..layouts.generations import GENERATIONS, Generation, generation
 from ..scenario.command_table import DataType
 from ..scenario.schema import Scenario
 from ..scenario.workload import Workload
@@ -41,11 +43,17 @@ def command_structures(
 
 
 def _rules(engine: EngineProfile) -> Generation:
-    """The layout of an engine's version, with the keys that its profile says."""
-    rules = generation(engine.engine, engine.version)
-    return (
-        rules if rules.keys == engine.layout else rules.model_copy(update={"keys": engine.layout})
-    )
+    """The layout of an engine's version, with the keys that its profile says.
+
+    An engine of one's own has that of the newest known version with such keys.
+    """
+    try:
+        rules = generation(engine.engine, engine.version)
+    except InputError:
+        return next(known for known in reversed(GENERATIONS) if known.keys == engine.layout)
+    if rules.keys == engine.layout:
+        return rules
+    return rules.model_copy(update={"keys": engine.layout})
 
 
 @lru_cache(maxsize=1024)

@@ -22,7 +22,7 @@ from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.footprint.answers import memory
 from forecache.models.layouts.generations import generation
 from forecache.models.memory.collection_lines import collection_structures, packed_entry_bytes
-from forecache.models.memory.contents import keys_asked
+from forecache.models.memory.contents import command_structures, keys_asked
 from forecache.models.memory.lines import Structure
 from forecache.models.memory.waits import keys_in_flight
 from forecache.models.node import layout as at
@@ -440,6 +440,19 @@ def test_small_sets_are_tables_where_a_version_does_not_pack_them() -> None:
         rules = generation("redis", version)
         found = collection_structures(kind, rules, all_keys=10, key_bytes=16)
         assert found[-1].name == last
+
+
+@pytest.mark.parametrize(
+    "layout", ["objects", "dict", "dict_embedded_value", "hashtable", "hashtable_embedded_value"]
+)
+def test_an_engine_of_ones_own_has_collections_as_its_keys_suggest(layout: str) -> None:
+    engine = load_engine("valkey-9.1").model_copy(
+        update={"engine": "mine", "version": "1.0", "layout": layout}
+    )
+    asked = scenario(mix={"hgetall": 1.0}, hashes={"fields": 600})
+    [kind] = command_kinds(asked)
+    found = command_structures(kind, asked, engine, engine.engine_work())
+    assert any(s.name.startswith("element") for s in found)
 
 
 def test_versions_have_the_commands_that_they_came_with() -> None:
