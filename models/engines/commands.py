@@ -30,6 +30,7 @@ from ..scenario.command_table import (
     Term,
     Word,
     commands_on,
+    later_commands,
 )
 from ..scenario.schema import Scenario
 from ..scenario.workload import Asked, AskedOther, Collection, Workload, WorkloadSets
@@ -483,6 +484,13 @@ def counted_on(work: Mapping[str, object]) -> list[str]:
     return [command for command in COMMANDS if all(name in work for name in work_of(command))]
 
 
+def _later_than(scenario: Scenario) -> list[str]:
+    """Commands that came after the scenario's version of Redis."""
+    if scenario.engine != "redis" or scenario.engine_version is None:
+        return []
+    return later_commands(scenario.engine_version)
+
+
 def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: str) -> None:
     """Refuse commands whose work on an engine is unknown.
 
@@ -495,16 +503,19 @@ def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: st
     for command in scenario.workload.commands:
         if command not in COMMANDS or command in known:
             continue
-        alike = [name for name in commands_on(COMMANDS[command].type) if name in known]
+        row = COMMANDS[command]
+        of_type = row.type.replace("_", " ")
+        alike = [name for name in commands_on(row.type) if name in known]
         if not work:
             valid = "get and set, since no other command's work was counted on it"
+        elif command in _later_than(scenario):
+            valid = f"a command that it has, since {command} came with Redis {row.since}"
         elif alike:
-            of_type = COMMANDS[command].type.replace("_", " ")
             valid = (
                 f"on a {of_type} one of {', '.join(alike)}, since {command} was not counted on it"
             )
         else:
-            valid = f"one of {', '.join(known)}, since {command} was not counted on it"
+            valid = f"commands on other data, since none on a {of_type} was counted on it"
         raise InputError(
             f"field 'workload.mix': found {command}; valid with {engine} is {valid}; `mix.other` "
             "takes any command by its execution time."

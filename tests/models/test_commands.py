@@ -442,6 +442,15 @@ def test_small_sets_are_tables_where_a_version_does_not_pack_them() -> None:
         assert found[-1].name == last
 
 
+def test_a_command_that_came_later_is_refused_with_the_version_that_brought_it() -> None:
+    counted = load_engine("redis", "4.0").commands
+    asked = scenario(mix={"xadd": 1.0}).model_copy(
+        update={"engine": "redis", "engine_version": "4.0"}
+    )
+    with pytest.raises(InputError, match=r"found xadd; .* since xadd came with Redis 5\.0"):
+        check_commands(asked, counted, engine="redis-4.0")
+
+
 @pytest.mark.parametrize(
     "layout", ["objects", "dict", "dict_embedded_value", "hashtable", "hashtable_embedded_value"]
 )
