@@ -133,6 +133,11 @@ def complete(
     InputError
         `reuse` is not as it should be, or a number is unknown to the other profile.
     """
+    version = data.get("version", "")
+    if not isinstance(version, str):
+        raise InputError(
+            f"{file}: field 'version': found {version!r}; valid is a version in quotes, as '7.2'."
+        )
     reuse = data.get("reuse")
     varies = _is_variant(data, numbers)
     if _takes_over(reuse):
@@ -165,8 +170,8 @@ def _without_later(data: Data, *, own: Data) -> Data:
     own
         The file without what it takes over: what it says itself stays.
     """
-    if data["engine"] != "redis":
-        return data
+    if data.get("engine") != "redis" or "version" not in data:
+        return data  # without a version it is refused as soon as its fields are read
     came_later = {name for each in later_commands(data["version"]) for name in work_of(each)}
     commands = {
         name: leaf

@@ -155,6 +155,22 @@ def test_a_file_that_cannot_be_completed_is_told(
     assert str(caught.value).startswith(f"{tmp_path / 'mine.yaml'}: ")
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"version": 7}, "'version': found 7"),
+        ({"version": ["7.2"]}, r"'version': found \['7.2'\]"),
+        ({"version": None}, "'version': found None"),
+        ({"engine": 5}, "'engine': found 5"),
+    ],
+)
+def test_a_version_that_is_none_is_told(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+    shipped = Path(profiles.__file__).parent / "redis-7.2.yaml"
+    data = yaml.safe_load(shipped.read_text(encoding="utf-8")) | change
+    with pytest.raises(InputError, match=told):
+        loaded(tmp_path, data)
+
+
 def test_work_that_was_never_observed_is_not_reused() -> None:
     never = load_engine("redis-7.0").model_copy(update={"observed": None})
     with pytest.raises(InputError, match=r"'reuse\.from': found 'redis-7\.0'.*not observed"):
