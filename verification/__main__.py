@@ -6,8 +6,12 @@ import math
 import platform
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
+from io import StringIO
 from pathlib import Path
 
 import numpy
@@ -67,25 +71,56 @@ def _line(finding: Finding) -> str:
     )
 
 
-def run(checks: list[Check]) -> dict[str, object]:
+def _done(check: Check) -> tuple[list[Finding], float]:
+    """What a check finds, printed as it comes, and the seconds it takes."""
+    began_s = time.perf_counter()
+    print(f"{check.name}: {check.says}", flush=True)
+    findings = check.run()
+    for finding in findings:
+        print(_line(finding), flush=True)
+    return findings, time.perf_counter() - began_s
+
+
+def _done_aside(check: Check) -> tuple[str, list[Finding], float]:
+    """The same with what it prints, so that checks that run at once don't print into each other."""
+    with redirect_stdout(StringIO()) as printed:
+        findings, elapsed_s = _done(check)
+    return printed.getvalue(), findings, elapsed_s
+
+
+def _each_done(
+    checks: list[Check], jobs: int
+) -> Iterator[tuple[Check, tuple[list[Finding], float]]]:
+    """Checks with what they find: several at once, then those that need the machine for themselves.
+
+    With one job they run here, in their order.
+    """
+    at_once = [check for check in checks if jobs > 1 and not check.alone]
+    if at_once:
+        with ProcessPoolExecutor(jobs) as pool:
+            found = pool.map(_done_aside, at_once)
+            for check, (printed, findings, elapsed_s) in zip(at_once, found, strict=True):
+                print(printed, end="", flush=True)
+                yield check, (findings, elapsed_s)
+    for check in checks:
+        if check not in at_once:
+            yield check, _done(check)
+
+
+def run(checks: list[Check], *, jobs: int = 1) -> dict[str, object]:
     """Run checks, print their findings, return everything as a JSON-able dict."""
     started_s = time.perf_counter()
     entries = []
     n_findings = 0
     passed = True
-    for check in checks:
-        print(f"{check.name}: {check.says}", flush=True)
-        began_s = time.perf_counter()
-        findings = check.run()
-        for finding in findings:
-            print(_line(finding), flush=True)
+    for check, (findings, check_s) in _each_done(checks, jobs):
         n_findings += len(findings)
         passed = passed and all(finding.passed for finding in findings)
         entries.append(
             {
                 "name": check.name,
                 "says": check.says,
-                "elapsed_s": round(time.perf_counter() - began_s, 2),
+                "elapsed_s": round(check_s, 2),
                 "passed": all(finding.passed for finding in findings),
                 "findings": [_as_dict(finding) for finding in findings],
             }
@@ -109,6 +144,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="checks to run; all if left out")
     parser.add_argument("--list", action="store_true", help="list the checks and stop")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all findings to it")
+    parser.add_argument("--jobs", type=int, default=1, help="checks that run at once")
     random = parser.add_argument_group("the checks `consistency` and `fuzz`")
     random.add_argument("--seed", type=int, help="of their scenarios and damages")
     random.add_argument(
@@ -132,6 +168,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if not 0.0 < given.share <= 1.0:
         parser.error(f"argument --share: found {given.share:g}; valid is above 0, up to 1")
+    if given.jobs < 1:
+        parser.error(f"argument --jobs: found {given.jobs}; valid is 1 or more")
 
     def counted(count: int) -> dict[str, int]:
         """How many to check of `count`, and the seed if one is asked for."""
@@ -158,7 +196,7 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = [name for name in given.names if name not in by_name]
     if unknown:
         parser.error(f"no check named {', '.join(unknown)}; there are {', '.join(by_name)}")
-    results = run([by_name[name] for name in given.names or by_name])
+    results = run([by_name[name] for name in given.names or by_name], jobs=given.jobs)
     if given.json is not None:
         write_text_atomic(given.json, json.dumps(results, indent=1) + "\n")
         print(f"written: {given.json}", file=sys.stderr)

@@ -20,8 +20,9 @@ from forecache.reports.study import study
 from .check import Check, Finding, within_range
 
 SCENARIO = Path(__file__).parents[1] / "examples" / "quickstart.yaml"
-LONGEST_S = 240.0
-"""Three minutes on two CPUs of Zen 5, of which one is busy; slower ones take up to a third more."""
+LONGEST_S = 480.0
+"""Three minutes on two CPUs of Zen 5 and three and a half on Zen 3, of which one is busy. More than
+twice that is a study that has grown."""
 
 
 @contextmanager
@@ -62,5 +63,6 @@ CHECKS = [
         "busy-study",
         "a study beside another program that has one CPU, against the catalogue",
         _findings,
+        alone=True,
     )
 ]

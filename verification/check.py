@@ -30,11 +30,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A named check and the function that makes its findings."""
+    """A named check and the function that makes its findings.
+
+    `alone` says that it watches the clock, so that nothing else may run.
+    """
 
     name: str
     says: str
     run: Callable[[], list[Finding]] = field(repr=False)
+    alone: bool = False
 
 
 def within_interval(

@@ -12,6 +12,7 @@ from evidence.live.mixes import (
     LEFT_OUT,
     PAIRS,
     check_errors,
+    check_sizes,
     draw,
     fill,
     words_of,
@@ -22,6 +23,7 @@ from forecache.models.engines.commands import counted_on
 from forecache.models.engines.profile import load_engine
 from forecache.models.scenario.command_table import COMMANDS
 from forecache.models.scenario.workload import Workload
+from forecache.sim.errors import EngineError
 
 KNOWN = counted_on(load_engine("valkey-9.1").commands)
 
@@ -57,6 +59,7 @@ def test_the_server_takes_them_and_its_data_stay(engine: EngineProcess) -> None:
     with engine.control() as control:
         for mix in some(3, 12):
             fill(mix, control)
+            check_sizes(control, mix)
             kinds = set(re.findall(r"k\d+:", " ".join(words_of(mix))))
             assert control.command("DBSIZE") == KEYS * len(kinds)
             # `check_errors` has this key in place of random ones.
@@ -67,3 +70,13 @@ def test_the_server_takes_them_and_its_data_stay(engine: EngineProcess) -> None:
             after = [control.command("MEMORY", "USAGE", key, "SAMPLES", 0) for key in keys]
             assert after == pytest.approx(before, rel=0.1, abs=50), mix
             assert control.command("DBSIZE") == KEYS * len(kinds)
+
+
+def test_collections_that_have_grown_or_gone_are_told(engine: EngineProcess) -> None:
+    mix = {"commands": [["llen", 1, 1]], "sizes": {"list": 200}, "value_bytes": 16}
+    with engine.control() as control:
+        fill(mix, control)
+        for n in range(KEYS):
+            control.command("LTRIM", f"k00:{n:012d}", 0, 149)
+        with pytest.raises(EngineError, match=r"list: 200 in each were drawn and 150\.0 are left"):
+            check_sizes(control, mix)

@@ -30,9 +30,11 @@ def verification(*arguments: str) -> "subprocess.CompletedProcess[str]":
 def test_two_checks_run_and_pass(tmp_path: Path) -> None:
     """One of a closed form, and a sample of damaged inputs, which ends with sentences."""
     file = tmp_path / "findings.json"
-    done = verification("md1", "fuzz", "--count", "12", "--seed", "3", "--json", str(file))
+    sample = ("--count", "12", "--seed", "3")
+    done = verification("md1", "fuzz", *sample, "--jobs", "2", "--json", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("pass  load") == 3
+    assert done.stdout.index("md1:") < done.stdout.index("pass  load") < done.stdout.index("fuzz:")
     assert "seed 3, 12 inputs" in done.stdout
     results = json.loads(file.read_text(encoding="utf-8"))
     assert results["passed"]
