@@ -162,8 +162,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--share",
         type=float,
         default=1.0,
-        help="of the random scenarios, plans and damaged inputs, with `open-loops`, and of the "
-        "points of `sensitivity`: 0.1 checks a tenth",
+        help="of the random scenarios, plans and damaged inputs, with `open-loops`, of the points "
+        "of `sensitivity` and the engines of `posterior`: 0.1 checks a tenth",
     )
     given = parser.parse_args(arguments)
     if not 0.0 < given.share <= 1.0:
@@ -187,6 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     by_name["fuzz"] = fuzz.check(**counted(fuzz.COUNT))
     by_name["sensitivity"] = sensitivity.check(math.ceil(given.share * sensitivity.POINTS))
+    by_name["posterior"] = posterior.check(given.share)
     by_name["plans"] = plans.check(given.share)
     by_name["open-loops"] = open_loops.check(math.ceil(given.share * open_loops.SCENARIOS))
     if given.list:
