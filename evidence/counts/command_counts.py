@@ -47,10 +47,8 @@ from forecache.models.engines.commands import (
     LOG,
     LOG_WORD,
     CommandKind,
-    work_of,
     work_terms,
 )
-from forecache.models.engines.completion import reused_leaf
 from forecache.models.engines.profile import EngineProfile
 from forecache.models.scenario.command_table import (
     COMMANDS,
@@ -59,7 +57,6 @@ from forecache.models.scenario.command_table import (
     Encoding,
     Term,
     Word,
-    later_commands,
 )
 from forecache.models.scenario.versions import minor_version
 from forecache.sim.errors import EngineError
@@ -91,6 +88,10 @@ SIZES: dict[Encoding, tuple[int, ...]] = {
     "stream": (50, 1_000),
 }
 """Of collections in each encoding; numbers of items are varied at the first."""
+
+_PACKED_MEMBERS = 128
+"""Of a set whose members are no numbers: one more makes it a table, which costs twenty times what
+adding one does (`set-max-listpack-entries` of Redis 7.2 and later)."""
 
 VALUE_SIZES = (16, 1024, 16_384)
 """Of values that a command looks through."""
@@ -262,6 +263,8 @@ def points_of(command: str) -> list[Point]:
         values = VALUE_SIZES if "byte" in terms else (_ITEM_BYTES,)
         integers = encoding == "intset"
         sizes = SIZES[encoding]
+        if encoding == "listpack" and "absent" in row.each:
+            sizes = tuple(min(size, _PACKED_MEMBERS - _PIPELINE) for size in sizes)
         for size in sizes:
             counts = [size] if row.items == "all" else [1]
             if size == sizes[0] and row.items not in ("one", "all"):
@@ -272,6 +275,14 @@ def points_of(command: str) -> list[Point]:
 
 LOGGED_POINTS = [Point("set"), Point("mset", 16), Point("zadd", 1, 8_000), Point("hset", 1, 8_000)]
 """Writes that are counted again with an append-only file."""
+
+_SETTINGS = (
+    ("prefetch-batch-max-size", "0"),  # what fetching takes is work of its own
+    ("dynamic-hz", "no"),
+    # Or what was deleted before a point is freed by a thread of its own while that is counted.
+    ("lazyfree-lazy-user-del", "no"),
+    ("lazyfree-lazy-server-del", "no"),
+)
 
 _REWRITE_LIMIT_S = 120.0
 
@@ -285,7 +296,8 @@ def count(binary: Path, *, known: Collection[str] = (), progress: Progress = say
     Parameters
     ----------
     known
-        Commands that need not be counted again, nor then what logging takes.
+        Commands that need not be counted again, nor what logging takes if those of `LOGGED_POINTS`
+        are among them.
     """
     name, version = engine_version(binary)
     rows = []
@@ -301,9 +313,8 @@ def count(binary: Path, *, known: Collection[str] = (), progress: Progress = say
             EngineProcess(binary, cores={plan.main}, config=config, wrapper=wrapper) as process,
             RespClient(process.control_address, timeout_s=_ANSWER_LIMIT_S) as control,
         ):
-            # What fetching takes is work of its own; not every version knows these settings.
-            for setting, value in (("prefetch-batch-max-size", "0"), ("dynamic-hz", "no")):
-                with suppress(EngineError):
+            for setting, value in _SETTINGS:
+                with suppress(EngineError):  # not every version knows it
                     control.command("CONFIG", "SET", setting, value)
             counts = Counts(Session(process, control, plan), out)
             settings = control.command("CONFIG", "GET", "*-max-*list*")
@@ -321,17 +332,17 @@ def count(binary: Path, *, known: Collection[str] = (), progress: Progress = say
                 rows += of_one
                 found = ", ".join(f"{row['execute']:.0f}" for row in of_one)
                 progress(f"{name} {version}: {command} {found}")
-            logged = []
-            if not known:
+            logged = {}
+            if not {point.command for point in LOGGED_POINTS} <= {*known}:
                 _log_commands(control)
-                logged = [_count_one(point, counts, control) for point in LOGGED_POINTS]
+                logged["logged"] = [_count_one(p, counts, control) for p in LOGGED_POINTS]
     return {
         "engine": name,
         "version": version,
         "date": datetime.now(UTC).date().isoformat(),
         "tool": version_of(["valgrind", "--version"]),
         "settings": settings,
-        "logged": logged,
+        **logged,
         "points": rows,
     }
 
@@ -377,9 +388,15 @@ class Ground:
             self._copies = 0
         keys = 1 if row.each else row.words.count("key")
         self._names = [template.name(n, key) for key in range(keys) for n in range(self._copies)]
-        control.command("DEL", template.name())
+        name = template.name()
+        control.command("DEL", name)
         for words in template.made_by():
             control.command(*words)
+        if template.size:
+            # What has grown piece by piece may be on its way to more buckets, and each look-up
+            # would take it a step further; a copy has its size from the beginning.
+            control.command("EVAL", RESTORE, 2, name, f"{name}:whole", 0)
+            control.command("RENAME", f"{name}:whole", name)
         self.restore()
 
     def restore(self) -> None:
@@ -518,46 +535,24 @@ def artefact(asked: Asked) -> Files:
             key=lambda row: [*COMMANDS].index(row["command"]),
         )
         rows = ",\n".join(f"  {json.dumps(row)}" for row in points)
-        files[out] = f'{json.dumps(found | before)[:-1]}, "points": [\n{rows}\n]}}\n'
+        files[out] = f'{json.dumps(before | found)[:-1]}, "points": [\n{rows}\n]}}\n'
     return files
-
-
-NEIGHBOURS = {
-    **dict.fromkeys(("redis-6.2", "redis-8.0", "redis-8.6"), "redis-7.0"),
-    **dict.fromkeys(("redis-2.8", "redis-3.2"), "redis-5.0"),
-    "valkey-8.1": "valkey-8.0",
-}
-"""Profiles of versions whose work was observed but whose commands were not counted, and of those
-whose counts they take."""
-
-_WIDEN = 1.25
 
 
 def profiles(_asked: Asked) -> Files:
     """The shipped engine profiles with the work of commands that was counted."""
-    files, own = {}, counted()
-    for profile_id in sorted({*own, *NEIGHBOURS}):
+    files = {}
+    for profile_id, path_of_counts in counted().items():
         path = ENGINES / f"{profile_id}.yaml"
-        path_of_counts = own.get(profile_id) or own[NEIGHBOURS[profile_id]]
-        build = path_of_counts.stem
         counts = json.loads(path_of_counts.read_text(encoding="utf-8"))
-        found = leaves(counts, source=SOURCE)
         data = dict(read_yaml(path))
-        if profile_id in own:
-            source = {
-                "title": f"forecache: instructions of commands on {build}, in valgrind",
-                "file": path_of_counts.as_posix(),
-                "accessed": counts["date"],
-            }
-            data["sources"] = {**data["sources"], SOURCE: source}
-        else:
-            how = f"as counted of {build}"
-            later = {name for each in later_commands(data["version"]) for name in work_of(each)}
-            found = {
-                name: reused_leaf(leaf, how=how, widen=_WIDEN, source=None)
-                for name, leaf in found.items()
-                if name not in later
-            }
+        source = {
+            "title": f"forecache: instructions of commands on {path_of_counts.stem}, in valgrind",
+            "file": path_of_counts.as_posix(),
+            "accessed": counts["date"],
+        }
+        data["sources"] = {**data["sources"], SOURCE: source}
+        found = leaves(counts, source=SOURCE)
         data["commands"] = {name: leaf.model_dump(mode="json") for name, leaf in found.items()}
         parse(EngineProfile, data, file=path)
         files[path] = dump_yaml(data)
