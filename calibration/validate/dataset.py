@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -139,12 +140,13 @@ _ONE_OF = {"command": "mix", "mix": "command"}
 """What a point gives of the two takes the place of the other."""
 
 
-def list_datasets() -> list[Dataset]:
+@cache
+def list_datasets() -> tuple[Dataset, ...]:
     """All shipped datasets, by id."""
-    return [
+    return tuple(
         read_dataset(name)[0]
         for name in sorted(shipped("forecache.calibration.validate", "datasets"))
-    ]
+    )
 
 
 def read_dataset(name: str | Path) -> tuple[Dataset, str]:

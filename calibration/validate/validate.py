@@ -11,7 +11,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -275,7 +274,7 @@ def profile_problems(
     datasets
         Those whose points may not be used; None for the shipped ones.
     """
-    known = {each.id: each for each in (datasets if datasets is not None else _shipped())}
+    known = {each.id: each for each in (datasets if datasets is not None else list_datasets())}
     problems: list[str] = []
     for key, source in profile.sources.items():
         where = f"{name}, source {key}"
@@ -320,7 +319,7 @@ def bundle_problems(
     return [
         f"{name}, bundle {bundle.path.name}: {value:.12g} is points[{index}] of {dataset.id}, "
         "held out"
-        for dataset in (datasets if datasets is not None else _shipped())
+        for dataset in (datasets if datasets is not None else list_datasets())
         for index, value in _held_out_numbers(dataset)
         if value in measured
     ]
@@ -337,11 +336,6 @@ def _declared_problems(where: str, source: Source, known: Mapping[str, Dataset])
                 yield f"{where}: points[{index}] of {dataset}, which has {len(roles)}"
             elif roles[index] != "calibration":
                 yield f"{where}: points[{index}] of {dataset} is held out, and numbers rest on it"
-
-
-@cache
-def _shipped() -> tuple[Dataset, ...]:
-    return tuple(list_datasets())
 
 
 def _address(url: str) -> str:

@@ -10,6 +10,7 @@ from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
 from forecache.calibration.fit import calibrate as module
 from forecache.calibration.fit import identifiability
+from forecache.calibration.fit import simulated as simulated_fit
 from forecache.calibration.fit.calibrate import calibrate, discrepancy_of, with_discrepancy
 from forecache.calibration.fit.candidates import candidate_points
 from forecache.calibration.fit.fit import Calibration, fit_bundle
@@ -17,6 +18,7 @@ from forecache.calibration.fit.latency_fit import fit_wake_latency, quiet_ms
 from forecache.calibration.fit.report import CPU
 from forecache.calibration.observe.design import design_points
 from forecache.hwprofiles.schema import HostProfile
+from forecache.models.prediction import predict
 from tests.calibration.known_engine import (
     TRUE_HOST,
     known_engine,
@@ -36,8 +38,9 @@ def exact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def short_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the draws tell the intervals, and what a report advises is a test of its own."""
+    """Half of the draws, and shorter ones, tell the intervals; advice is a test of its own."""
     monkeypatch.setattr(module, "DRAWS", 6)
+    monkeypatch.setattr(predict, "DRAW_REQUESTS", 2_000)
     monkeypatch.setattr(identifiability, "candidate_points", lambda: candidate_points()[::20])
 
 
@@ -72,6 +75,7 @@ def test_a_newer_version_is_calibrated_by_the_rules_of_the_newest_known(
     exact: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "DRAWS", 2)
+    monkeypatch.setattr(simulated_fit, "REQUESTS", 2_000)
     bundle = Bundle.load(exact)
     engine = bundle.manifest.engine.model_copy(update={"version": "9.7.1"})
     manifest = bundle.manifest.model_copy(update={"engine": engine})

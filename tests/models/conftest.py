@@ -7,6 +7,7 @@ import pytest
 from forecache.models.advice import answers, limits
 from forecache.models.advice.thread_plan import gains
 from forecache.models.breakdown import latency
+from forecache.models.prediction import predict
 from forecache.models.prediction.predict import predict_cases
 
 
@@ -21,4 +22,5 @@ def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "predict_cases", few)
     monkeypatch.setattr(gains, "predict_cases", few)
     monkeypatch.setattr(limits, "REQUESTS", 2_000)
+    monkeypatch.setattr(predict, "DRAW_REQUESTS", 2_000)
     monkeypatch.setattr(latency, "SAMPLE", 200)

@@ -399,8 +399,8 @@ def slower_in_random_scenarios(policy: str, examples: int) -> list[bool]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_both_executions_agree_on_threads_that_share_physical_cores(policy: str) -> None:
-    changed = slower_in_random_scenarios(policy, EXAMPLES)
-    assert sum(changed) >= EXAMPLES / 5
+    changed = slower_in_random_scenarios(policy, EXAMPLES // 2)
+    assert sum(changed) >= len(changed) / 5
 
 
 # What exploration once found.

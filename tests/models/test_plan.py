@@ -25,6 +25,7 @@ from forecache.models.plan.offers import Offer, offers_of
 from forecache.models.plan.prospects import _months
 from forecache.models.plan.race import Entry, bounded
 from forecache.models.plan.ranking import ranked, tied
+from forecache.models.plan.results import RankedPlan
 from forecache.models.plan.schema import MOST_SHARDS, PlanScenario
 from forecache.models.plan.search import search
 from forecache.models.plan.serverless import serverless_of
@@ -60,6 +61,8 @@ SMALL: dict[str, Any] = {
     },
 }
 
+ONE_VERSION = [{"engine": "valkey", "versions": ["9.1"]}]
+
 
 def changed(**fields: Any) -> dict[str, Any]:
     """The small plan with other fields, named by path: `demand__keys=1`."""
@@ -80,9 +83,8 @@ def offers(plan_: PlanScenario) -> list[Offer]:
     return offers_of(plan_, check_offer)[0]
 
 
-@pytest.fixture
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches of few and short runs, for tests of what is chosen, not of how well it is known."""
+def shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make searches of few and short runs."""
     few = Effort(draws=2, replications=1, requests=2_000)
     for module in (trials, race):
         monkeypatch.setattr(module, "FULL", few)
@@ -91,10 +93,19 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "SATURATING_REQUESTS", 3_000)
     from forecache.models.advice import limits
     from forecache.models.plan import excuses, prospects
+    from forecache.models.prediction import predict, simulation
 
+    monkeypatch.setattr(predict, "DRAW_REQUESTS", 2_000)
+    monkeypatch.setattr(simulation, "OPEN_PILOT_REQUESTS", 3_000)
     monkeypatch.setattr(excuses, "FULL", few)
     monkeypatch.setattr(prospects, "FULL", few)
     monkeypatch.setattr(limits, "REQUESTS", 2_000)
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches of few and short runs, for tests of what is chosen, not of how well it is known."""
+    shortened(monkeypatch)
 
 
 @pytest.fixture
@@ -305,9 +316,15 @@ def test_what_can_not_fit_is_told_without_a_simulation() -> None:
             "choices__replicas": [0],
             "objectives__losing_a_zone": "load",
             "objectives__failover": "by_hand",
+            "choices__instances": ["c7g.large", "r7g.large"],
         },
         # Four shards over three zones have no majority where five and three have.
-        {"objectives__losing_a_zone": "load", "demand__operations": {"get": 350_000}},
+        {
+            "objectives__losing_a_zone": "load",
+            "demand__operations": {"get": 350_000},
+            "choices__instances": ["c7g.large", "c7g.xlarge"],
+            "choices__io_threads": [1, 2],
+        },
         {"demand__keys": 150_000_000, "choices__io_threads": [1, 2]},
     ],
 )
@@ -443,7 +460,8 @@ def test_the_search_settles_what_would_be_cheapest_with_traffic(
     monkeypatch.setattr(search_module, "RANKED", 1)
     asked = scenario(
         choices__instances=["c7g.large", "r7g.large", "m7g.large", "Standard_D8ps_v5"],
-        choices__engines=[{"engine": "valkey", "versions": ["9.1"]}],
+        choices__engines=ONE_VERSION,
+        choices__io_threads=[1, 2],
     )
     found = search(asked, [billed(asked, o) for o in offers(asked)], seed=1, executor=here)
     [first] = found.plans
@@ -454,13 +472,22 @@ def test_the_search_settles_what_would_be_cheapest_with_traffic(
     assert bills[cheapest][1] == race.SETTLED
 
 
+ONLY = changed(choices__instances=["c7g.xlarge"], choices__engines=["valkey"])
+
+
+@pytest.fixture(scope="module")
+def best() -> RankedPlan:
+    """The first plan of `ONLY`."""
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        shortened(patch)
+        return plan(ONLY, executor=pool).plans[0]
+
+
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize(("dearer", "stays"), [(0.95, True), (1.08, True), (1.2, False)])
 def test_today_stays_unless_another_costs_less_by_a_tenth(
-    here: Executor, dearer: float, stays: bool
+    here: Executor, best: RankedPlan, dearer: float, stays: bool
 ) -> None:
-    only = changed(choices__instances=["c7g.xlarge"], choices__engines=["valkey"])
-    best = plan(only, executor=here).plans[0]
     today = {
         "instance": "c7g.xlarge",
         "engine": "valkey",
@@ -469,16 +496,21 @@ def test_today_stays_unless_another_costs_less_by_a_tenth(
         "io_threads": best.setting.io_threads,
         "usd_per_month": dearer * best.usd_per_node_month,
     }
-    answer = plan(only | {"today": today}, executor=here)
+    answer = plan(ONLY | {"today": today}, executor=here)
     assert answer.keeps_today is stays
     assert answer.recommended is (answer.today if stays else answer.plans[0])
 
 
 @pytest.mark.usefixtures("brief")
 def test_today_does_not_stay_where_it_cannot_fail_over(here: Executor) -> None:
-    today = {"instance": "c7g.4xlarge", "engine": "valkey", "shards": 2, "replicas": 1}
-    today |= {"io_threads": 8, "usd_per_month": 1.0}
-    asked = changed(choices__instances=["c7g.xlarge"], today=today)
+    today = {"instance": "c7g.xlarge", "engine": "valkey", "shards": 2, "replicas": 1}
+    today |= {"io_threads": 2, "usd_per_month": 1.0}
+    asked = changed(
+        demand__operations={"get": 100_000},
+        choices__instances=["c7g.xlarge"],
+        choices__engines=ONE_VERSION,
+        today=today,
+    )
     answer = plan(asked, executor=here)
     assert not answer.keeps_today
     [why] = [excuse.why for excuse in answer.excuses if excuse.kind == "today"]
@@ -535,6 +567,9 @@ def test_nothing_that_holds_is_an_answer_too(here: Executor) -> None:
 def test_a_node_that_is_lost_leaves_its_load_to_the_others(here: Executor) -> None:
     answer = plan(
         changed(
+            choices__instances=["c7g.large", "c7g.xlarge"],
+            choices__engines=ONE_VERSION,
+            choices__io_threads=[1, 2],
             choices__replicas=[0],
             demand__zones=2,
             demand__operations={"get": 600_000},
@@ -554,7 +589,8 @@ def test_a_node_that_is_lost_leaves_its_load_to_the_others(here: Executor) -> No
 
 @pytest.mark.usefixtures("brief")
 def test_an_answer_that_contradicts_itself_is_refused(here: Executor) -> None:
-    answer = plan(changed(choices__instances=["c7g.xlarge"]), executor=here)
+    asked = changed(choices__instances=["c7g.xlarge"], choices__engines=ONE_VERSION)
+    answer = plan(asked, executor=here)
     for wrong in ({"usd_per_month": 1.0}, {"bill_usd_per_month": 1.0}):
         with pytest.raises(RuntimeError, match="cost"):
             check_plan(replace(answer, plans=[replace(answer.plans[0], **wrong)]))
@@ -574,7 +610,11 @@ def test_growth_reaches_a_limit_when_compound_interest_says_so() -> None:
 
 @pytest.mark.usefixtures("brief")
 def test_nothing_on_the_front_is_beaten(here: Executor) -> None:
-    asked = scenario(objectives__losing_a_zone="load", demand__operations={"get": 350_000})
+    asked = scenario(
+        objectives__losing_a_zone="load",
+        demand__operations={"get": 350_000},
+        choices__io_threads=[1, 2],
+    )
     found = search(asked, offers(asked), seed=1, executor=here)
     points = front.front_of(asked, found.entries)
     ahead = [point for point in points if point.on_front]

@@ -16,8 +16,13 @@ _LONGEST_S = 600
 """Of a cell, on a machine that does much else; on an idle one it takes seconds."""
 
 
-def executed(path: Path) -> Any:
+def executed(path: Path, *, before: str = "") -> Any:
     """The notebook with new outputs.
+
+    Parameters
+    ----------
+    before
+        What its kernel does first; it is no cell of the notebook.
 
     Raises
     ------
@@ -25,6 +30,8 @@ def executed(path: Path) -> Any:
         A cell raised.
     """
     notebook = nbformat.read(path, as_version=4)
+    if before:
+        notebook.cells.insert(0, nbformat.v4.new_code_cell(before))
     client = NotebookClient(
         notebook,
         timeout=_LONGEST_S,
@@ -32,7 +39,10 @@ def executed(path: Path) -> Any:
         resources={"metadata": {"path": str(path.parent)}},
         record_timing=False,
     )
-    return client.execute()
+    found = client.execute()
+    if before:
+        del found.cells[0]
+    return found
 
 
 def kinds_of_outputs(notebook: Any) -> list[list[str]]:
