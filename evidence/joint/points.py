@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from multiprocessing import get_context
 from typing import Any
 
@@ -204,5 +204,10 @@ def _slopes(task: tuple[JointPoint, Sequence[str], Where, float]) -> dict[str, f
 
 def _each(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
     """Results in the order of the tasks, found in as many processes as there are cores."""
-    with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
-        return list(pool.map(function, tasks))
+    return list(_pool().map(function, tasks))
+
+
+@cache
+def _pool() -> ProcessPoolExecutor:
+    """Begun once: its processes import everything, which takes them longer than most batches."""
+    return ProcessPoolExecutor(mp_context=get_context("forkserver"))

@@ -1,15 +1,11 @@
 """The joint fit of hosts and engines: what points say of numbers, alone and together."""
 
 import math
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from evidence.joint import points as points_module
 from evidence.joint.descent import Slope, Walk
 from evidence.joint.fit import fit_jointly, likely_discrepancy, posterior
 from evidence.joint.left_out import Predicted, Scored, honest_discrepancies
@@ -123,15 +119,7 @@ def test_engines_that_come_from_redis_share_what_is_uncertain_of_their_code() ->
     assert np.allclose(np.delete(np.delete(matrix, 0, 0), 0, 1), np.eye(4)), "nothing else"
 
 
-def each_here(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    """In threads, since processes would import everything anew for every step of a walk."""
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(function, tasks))
-
-
-def test_from_either_side_a_walk_goes_down_to_the_same_end(
-    points: list[JointPoint], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_from_either_side_a_walk_goes_down_to_the_same_end(points: list[JointPoint]) -> None:
     names, observed = (
         ["graviton4.user_ipc"],
         np.log([p.case.observed["throughput_rps"] for p in points]),
@@ -141,8 +129,6 @@ def test_from_either_side_a_walk_goes_down_to_the_same_end(
         Walk(f"{place.mean[0]:+g}", slope, place, place)
         for place in slope.places([np.array([z]) for z in (-2.0, 2.5)])
     ]
-    monkeypatch.setattr(points_module, "_each", each_here)
-    assert slope.places([walks[0].first.mean])[0].off.tolist() == walks[0].first.off.tolist()
     for walk in walks:
         walk.go(8)
         assert walk.ended
