@@ -266,7 +266,7 @@ def check_sizes(control: RespClient, mix: Row) -> None:
             continue
         code, count = _code(template, templates), _COUNTED_BY[template.type]
         keys = [f"{code}{n:012d}" for n in random.choice(KEYS, _SAMPLE, replace=False)]
-        found = float(np.mean([int(control.command(count, key)) for key in keys]))
+        found = float(np.mean([int(str(control.command(count, key))) for key in keys]))
         if abs(found / template.size - 1.0) > _DRIFT:
             raise EngineError(
                 f"{template.type}: {template.size} in each were drawn and {found:.1f} are left"
