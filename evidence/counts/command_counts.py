@@ -19,6 +19,7 @@ a number.
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
 from collections.abc import Collection, Iterator
@@ -59,7 +60,7 @@ from forecache.models.scenario.command_table import (
     Word,
 )
 from forecache.models.scenario.versions import minor_version
-from forecache.sim.errors import EngineError
+from forecache.sim.errors import EngineError, InputError
 
 from ..harness import EMBEDDED, Asked, Files, Progress, say
 from .leaf import counted_leaf
@@ -89,9 +90,9 @@ SIZES: dict[Encoding, tuple[int, ...]] = {
 }
 """Of collections in each encoding; numbers of items are varied at the first."""
 
-_PACKED_MEMBERS = 128
-"""Of a set whose members are no numbers: one more makes it a table, which costs twenty times what
-adding one does (`set-max-listpack-entries` of Redis 7.2 and later)."""
+_MOST_PACKED_MEMBERS = 118
+"""Of a set that grows: beyond 128 members that are no numbers (`set-max-listpack-entries` of Redis
+7.2 and later) it becomes a table, which costs twenty times what adding a member does."""
 
 VALUE_SIZES = (16, 1024, 16_384)
 """Of values that a command looks through."""
@@ -264,7 +265,7 @@ def points_of(command: str) -> list[Point]:
         integers = encoding == "intset"
         sizes = SIZES[encoding]
         if encoding == "listpack" and "absent" in row.each:
-            sizes = tuple(min(size, _PACKED_MEMBERS - _PIPELINE) for size in sizes)
+            sizes = tuple(min(size, _MOST_PACKED_MEMBERS) for size in sizes)
         for size in sizes:
             counts = [size] if row.items == "all" else [1]
             if size == sizes[0] and row.items not in ("one", "all"):
@@ -339,12 +340,19 @@ def count(binary: Path, *, known: Collection[str] = (), progress: Progress = say
     return {
         "engine": name,
         "version": version,
+        "build": build_of(binary),
         "date": datetime.now(UTC).date().isoformat(),
         "tool": version_of(["valgrind", "--version"]),
         "settings": settings,
         **logged,
         "points": rows,
     }
+
+
+def build_of(binary: Path) -> str | None:
+    """The id of an engine's build, as it says itself; builds of one version differ by a fifth."""
+    found = re.search(r"build=(\w+)", version_of([str(binary), "--version"]))
+    return found[1] if found else None
 
 
 def _log_commands(control: RespClient) -> None:
@@ -528,6 +536,12 @@ def artefact(asked: Asked) -> Files:
         binary = find_engine(engine)
         out = FOLDER / f"{'-'.join(engine_version(binary))}.json"
         before = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"points": []}
+        build = build_of(binary)
+        if before.get("build", build) != build:
+            raise InputError(
+                f"{out}: field 'build': found {before['build']!r}, and {binary} is {build!r}; "
+                "valid is the same build, or no such file: then all commands are counted."
+            )
         known = {row["command"] for row in before["points"]}
         found = count(binary, known=known, progress=asked.progress)
         points = sorted(

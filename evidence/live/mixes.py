@@ -3,7 +3,8 @@
 valkey-benchmark sends each mix as one sequence, over and over, to an engine with one thread on the
 other core. What was drawn, the engine as shipped and the host as profiled are all that a prediction
 has. Collections keep their sizes on average: commands overwrite what they find, or come in pairs,
-one of which takes away what the other adds, if not from the same key.
+one of which takes away what the other adds, if not from the same key; sizes are counted after each
+mix.
 """
 
 from __future__ import annotations

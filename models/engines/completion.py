@@ -227,7 +227,7 @@ def _with_reused_work(data: Data, *, file: str, load: Callable[[str], EngineProf
     }
     record = {
         "from": base.reuse.origin if base.reuse is not None else base.id,
-        "to": taken.to if taken.to is not None else data.get("version"),
+        "to": taken.to if taken.to is not None else data.get("version", ""),
         "reason": taken.reason,
     }
     return {**_overlaid(rules, data), "reuse": record}

@@ -171,6 +171,14 @@ def test_a_version_that_is_none_is_told(tmp_path: Path, change: dict[str, Any], 
         loaded(tmp_path, data)
 
 
+def test_a_file_of_redis_without_a_version_is_told(tmp_path: Path) -> None:
+    shipped = Path(profiles.__file__).parent / "redis-8.4.yaml"
+    data = yaml.safe_load(shipped.read_text(encoding="utf-8"))
+    del data["version"]
+    with pytest.raises(InputError, match="the field 'version' is missing"):
+        loaded(tmp_path, data)
+
+
 def test_work_that_was_never_observed_is_not_reused() -> None:
     never = load_engine("redis-7.0").model_copy(update={"observed": None})
     with pytest.raises(InputError, match=r"'reuse\.from': found 'redis-7\.0'.*not observed"):

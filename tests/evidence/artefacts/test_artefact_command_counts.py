@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evidence.counts.command_counts import _kind_of, counted, leaves, points_of
+from evidence.counts.command_counts import _kind_of, artefact, counted, leaves, points_of
+from evidence.harness import Asked
 from forecache.models.engines.commands import execute_instructions, work_terms
 from forecache.models.engines.profile import load_engine
 from forecache.models.scenario.command_table import COMMANDS
+from forecache.sim.errors import InputError
 
 NINE = ("mget", "mset", "zadd", "zrange", "hset", "hget", "hgetall")
 
@@ -23,6 +25,28 @@ def test_shipped_numbers_are_those_counted(profile_id: str) -> None:
     assert list(shipped) == list(found)
     for name, leaf in found.items():
         assert shipped[name].value == leaf.value, name
+
+
+@pytest.mark.parametrize("profile_id", counted())
+def test_commands_are_counted_on_the_build_that_was_observed(profile_id: str) -> None:
+    counts = json.loads((COUNTS / counted()[profile_id].name).read_text())
+    observed = load_engine(profile_id).observed
+    assert observed is not None
+    if profile_id == "redis-7.0":  # of two builds, whose counts differ by up to 2%
+        assert "build" not in counts
+    else:
+        assert f"build {counts['build']}," in observed.build
+
+
+def test_another_build_adds_nothing_to_a_file_of_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    binary = tmp_path / "valkey-server"
+    binary.write_text("#!/bin/sh\necho Valkey server v=9.1.2 sha=0:0 bits=64 build=beef\n")
+    binary.chmod(0o755)
+    monkeypatch.chdir(COUNTS.parents[2])
+    with pytest.raises(InputError, match=r"'build': found '1536df31c0395150', and .* is 'beef'"):
+        artefact(Asked((str(binary),)))
 
 
 def test_the_lines_go_through_the_counts() -> None:
