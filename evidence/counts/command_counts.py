@@ -134,18 +134,27 @@ class Point:
             row.type, self.size, self.value_bytes, self.integers, row.holds, row.expires
         )
 
-    def words(self, random: np.random.Generator, copy: int | None = None) -> list[str]:
+    def words(
+        self, random: np.random.Generator, copy: int | None = None, *, place: float | None = None
+    ) -> list[str]:
         """One command with keys, members and scores drawn at random.
 
         Parameters
         ----------
         copy
             Number of the copy of the key; without it the key itself.
+        place
+            Where in the collection its members, or the range it asks for, lie: from 0 at the
+            beginning to 1 at the end, instead of anywhere.
         """
         row, template = self.row, self.template
         drawn = random.integers(0, self.size or _STRINGS, self.items)
         scores = random.integers(0, self.size, self.items) if "score" in row.each else drawn
         first = int(random.integers(0, max(1, self.size - self.items + 1)))
+        if place is not None and self.size:
+            apart = (np.arange(self.items) + place) / self.items
+            drawn = (apart * self.size).astype(int)
+            first = int(place * max(1, self.size - self.items + 1))
         ranks, keys = iter((first, first + self.items - 1)), iter(range(2))
         entry = first // 2 if row.holds == "delivered" else first
 

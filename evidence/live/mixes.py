@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,7 @@ from .engines import Engine
 
 FOLDER = Path("evidence/mixes")
 """A folder per host: its profile, and what was measured."""
+MEASURED_FILE = "measured.json"
 ARTEFACT = Path("docs/accuracy/mixes.json")
 ENGINES = (
     *("redis-2.8.19", "redis-3.2.6", "redis-5.0.6", "redis-6.2.11", "redis-7.0.15"),
@@ -95,6 +96,9 @@ LEFT_OUT = frozenset(
 )
 _RANDOM = "__rand_int__"
 """What the tool replaces by 12 digits."""
+_PLACES = frozenset({"index", "id"})
+"""Words of a range, for which the tool can't draw numbers: a command comes at least twice, since an
+engine begins at the nearer end and one range from the middle would be the furthest."""
 
 _LEAST_RPS = 1000.0
 """Of a tool that runs: it ends at the first error, such as an LSET on a list that is gone."""
@@ -116,7 +120,8 @@ def draw(random: np.random.Generator, known: Sequence[str]) -> Row:
             items = most
         elif row.items != "one":
             items = int(random.choice([n for n in ITEMS if n <= most]))
-        repeats = rounds.log_uniform(random, 1, MOST_REPEATS if items < 100 else 1)
+        least = 1 if _PLACES.isdisjoint(row.words) else 2
+        repeats = rounds.log_uniform(random, least, MOST_REPEATS if items < 100 else least)
         if command in PAIRS:
             if len(asked) + 2 > wanted:
                 continue
@@ -139,6 +144,12 @@ def _templates(mix: Row) -> dict[str, Template]:
     return found
 
 
+def _keys_of(mix: Row) -> dict[str, Template]:
+    """The keys that a mix needs, by the first bytes of their names."""
+    kinds = list(dict.fromkeys(_templates(mix).values()))
+    return {_code(template, kinds): template for template in kinds}
+
+
 def _code(template: Template, templates: Sequence[Template]) -> str:
     """The first four bytes of keys of a kind; twelve digits follow."""
     return f"k{templates.index(template):02d}:"
@@ -152,8 +163,9 @@ def words_of(mix: Row) -> list[str]:
     for command, items, repeats in mix["commands"]:
         template = templates[command]
         point = Point(command, items, template.size, template.value_bytes)
-        for _ in range(repeats):
-            said = [_placeholder(w, _code(template, kinds)) for w in point.words(random, 0)]
+        for n in range(repeats):
+            spread = point.words(random, 0, place=(n + 0.5) / repeats)
+            said = [_placeholder(word, _code(template, kinds)) for word in spread]
             if "score" in point.row.each:
                 said[2::2] = [_RANDOM] * items
             words += [*([";"] if words else []), *said]
@@ -190,48 +202,72 @@ def fill(mix: Row, control: RespClient) -> None:
 def measure(asked: Asked) -> Files:
     """Measure on this host; `ENGINES` and `SEED` are as in the study generations."""
     seed = rounds.seed()
+
+    def drawn(id_: str) -> list[Row]:
+        random = np.random.default_rng([seed, *id_.encode()])
+        known = counted_on(rounds.shipped(id_).commands)
+        return [draw(random, known) for _ in range(MIXES)]
+
+    rounds.keep_seed(measured(FOLDER, drawn, asked), seed)
+    return predict(asked)
+
+
+def measured(into: Path, mixes_of: Callable[[str], Sequence[Row]], asked: Asked) -> Path:
+    """Measure mixes on the engines of this host.
+
+    Parameters
+    ----------
+    into
+        Where each host has its folder.
+    mixes_of
+        The mixes for an engine by its id, those that work on the same keys together.
+
+    Returns
+    -------
+    pathlib.Path
+        The host's folder.
+    """
     with rounds.engines_at_hand() as (_, engines):
         program = rounds.engine_of(engines, "valkey-9.1.2").folder / TOOL
         host = capture_host(progress=asked.progress)
         rows: list[Row] = []
         for id_ in asked.only or ENGINES:
-            random = np.random.default_rng([seed, *id_.encode()])
-            asked.progress(f"{id_}: {MIXES} mixes")
-            engine = rounds.engine_of(engines, id_)
+            mixes, engine = mixes_of(id_), rounds.engine_of(engines, id_)
+            asked.progress(f"{id_}: {len(mixes)} mixes")
             rows += _of_engine(
-                engine, program, random, host.core_to_core_ns.best, progress=asked.progress
+                engine, program, mixes, host.core_to_core_ns.best, progress=asked.progress
             )
         host = profile_of_most(host, rows, asked.progress)
-        folder = FOLDER / host.id
+        folder = into / host.id
         rounds.keep_host(folder, host)
-        rounds.keep_seed(folder, seed)
-        write_text_atomic(folder / "measured.json", json_text(rows))
-    return predict(asked)
+        write_text_atomic(folder / MEASURED_FILE, json_text(rows))
+    return folder
 
 
 def _of_engine(
     engine: Engine,
     program: Path,
-    random: np.random.Generator,
+    mixes: Sequence[Row],
     apart_ns: float,
     *,
     progress: Progress,
 ) -> Iterator[Row]:
     core, driver = sorted(os.sched_getaffinity(0))[:2]
-    known = counted_on(rounds.shipped(engine.id).commands)
+    filled: dict[str, Template] = {}
     with ExitStack() as stack:
         process = stack.enter_context(EngineProcess(engine.server, cores=[core]))
         control = stack.enter_context(process.control())
         tool = Tool(program, driver, process)
-        for _ in range(MIXES):
-            mix = draw(random, known)
-            fill(mix, control)
+        for mix in mixes:
+            if filled != (filled := _keys_of(mix)):
+                fill(mix, control)
             seen, distances = settled((core, driver), apart_ns, partial(_windows, tool, mix))
             try:
                 check_sizes(control, mix)
                 check_errors(control, mix)
             except EngineError as error:
                 progress(f"{engine.id}: a mix is left out ({error})")
+                filled = {}
                 continue
             yield {
                 "engine": engine.id,
@@ -302,10 +338,15 @@ def _ran(row: Row) -> bool:
 
 def predict(asked: Asked) -> Files:
     """What was measured, beside what is predicted of the shipped engines."""
+    return {ARTEFACT: json_text(predicted(FOLDER, asked))}
+
+
+def predicted(into: Path, asked: Asked) -> list[Row]:
+    """What was measured on each host, beside predictions; `into` is as in `measured`."""
     generator, hosts = load_generator(TOOL), []
-    for folder in sorted(path.parent for path in FOLDER.glob("*/measured.json")):
+    for folder in sorted(path.parent for path in into.glob(f"*/{MEASURED_FILE}")):
         host = load_host(str(folder / rounds.HOST_FILE))
-        rows = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
+        rows = json.loads((folder / MEASURED_FILE).read_text(encoding="utf-8"))
         ran = [row for row in rows if _ran(row)]
         ended, moved = len(rows) - len(ran), len(ran)
         rows = [row for row in ran if unmoved(row["apart_ns"], host)]
@@ -323,10 +364,11 @@ def predict(asked: Asked) -> Files:
             cpu = prediction.interval(SERVER_CPU, level=rounds.LEVEL)
             row |= {"predicted_us": cpu.value, "low_us": cpu.low, "high_us": cpu.high}
         date = "" if host.captured is None else str(host.captured.date)[:10]
-        seed = int(json.loads((folder / rounds.SEED_FILE).read_text(encoding="utf-8")))
-        about = {"id": folder.name, "title": host.title, "date": date, "seed": seed}
+        about: Row = {"id": folder.name, "title": host.title, "date": date}
+        if (folder / rounds.SEED_FILE).exists():
+            about["seed"] = json.loads((folder / rounds.SEED_FILE).read_text(encoding="utf-8"))
         hosts.append({**about, "moved": moved, "ended": ended, "points": rows})
-    return {ARTEFACT: json_text(hosts)}
+    return hosts
 
 
 def section() -> list[str]:

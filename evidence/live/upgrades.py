@@ -27,7 +27,6 @@ from forecache.hwprofiles.files import write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.paired import paired_quantity
 from forecache.models.engines.generator import load_generator
-from forecache.models.engines.profile import EngineProfile
 from forecache.models.prediction.predict import SERVER_CPU, predict_cases
 from forecache.models.prediction.system import System
 from forecache.sim.errors import InputError
@@ -35,7 +34,7 @@ from forecache.sim.errors import InputError
 from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
-from . import generations, rounds
+from . import generations, mixes, rounds
 from .cpu_windows import TOOL, Tool, Window, case_of_load, profile_of_most, settled, unmoved
 from .engines import Engine
 from .steps import ORDER, WINDOW_S, is_clear, step_of
@@ -56,33 +55,56 @@ STEPS = (
 COMMANDS, PIPELINES, VALUE_BYTES = ("get", "set", "mget"), (1, 16), (64, 1024)
 ASKED, CLIENTS, KEYS, KEY_BYTES = 10, 50, 10_000, 16
 """Keys of an MGET, connections, keys there are."""
+FURTHER = {
+    "incr": 1,
+    "expire": 1,
+    "hget": 1,
+    "hset": 1,
+    "hgetall": 40,
+    "lrange": 10,
+    "sismember": 1,
+    "smembers": 60,
+    "zadd": 1,
+    "zrange": 10,
+}
+"""Further commands with their numbers of items, which are sent as the study mixes sends them."""
+SIZES = {"hash": 40, "list": 200, "set": 60, "sorted_set": 100}
+"""Of their collections."""
+_FURTHER_PIPELINE, _FURTHER_BYTES = 16, 16
 
 Row = dict[str, Any]
 
 
 def points() -> list[Row]:
     """All loads of a step, those of one size of values together."""
+    further = {"pipeline": _FURTHER_PIPELINE, "value_bytes": _FURTHER_BYTES}
     return [
-        {"command": command, "pipeline": pipeline, "value_bytes": value_bytes}
-        for value_bytes, command, pipeline in product(VALUE_BYTES, COMMANDS, PIPELINES)
+        *(
+            {"command": command, "pipeline": pipeline, "value_bytes": value_bytes}
+            for value_bytes, command, pipeline in product(VALUE_BYTES, COMMANDS, PIPELINES)
+        ),
+        *({"command": command, **further} for command in FURTHER),
     ]
 
 
 def before(asked: Asked) -> Files:
-    """Predict all steps for a host that is known, once: nothing may have been measured yet.
+    """Predict steps for a host that is known, each once: nothing may have been measured yet.
 
     Raises
     ------
     InputError
-        They were predicted before.
+        All were predicted before.
     """
-    if BEFORE.exists():
+    said = json.loads(BEFORE.read_text(encoding="utf-8")) if BEFORE.exists() else []
+    known = {_key(row) for row in said}
+    rows = [{"engines": list(pair), **point} for pair in STEPS for point in points()]
+    rows = [row for row in rows if _key(row) not in known]
+    if not rows:
         raise InputError(f"{BEFORE}: found predictions; valid is one prediction before measuring.")
     asked.progress(f"{BEFORE_ON}: predicting")
-    rows = [{"engines": list(pair), **point} for pair in STEPS for point in points()]
-    for row, said in zip(rows, _predicted(load_host(str(BEFORE_ON)), rows), strict=True):
-        row.update(said)
-    return {BEFORE: json_text(rows)}
+    for row, found in zip(rows, _predicted(load_host(str(BEFORE_ON)), rows), strict=True):
+        row.update(found)
+    return {BEFORE: json_text([*said, *rows])}
 
 
 def measure(asked: Asked) -> Files:
@@ -91,7 +113,7 @@ def measure(asked: Asked) -> Files:
         program = rounds.tool_of(engines, TOOL)
         host = capture_host(progress=asked.progress)
         rows: list[Row] = []
-        for pair, value_bytes in product(STEPS, VALUE_BYTES):
+        for pair, value_bytes in product(STEPS, (*VALUE_BYTES, _FURTHER_BYTES)):
             asked.progress(f"{' and '.join(pair)}: values of {value_bytes} B")
             chosen = [rounds.engine_of(engines, id_) for id_ in pair]
             rows += _of_data_set(chosen, program, value_bytes, host.core_to_core_ns.best)
@@ -112,12 +134,16 @@ def _of_data_set(
     )
     with ExitStack() as stack:
         servers = [stack.enter_context(EngineProcess(e.server, cores=[core])) for e in engines]
-        tools = []
+        controls, tools = [], []
         for server, other in zip(servers, reversed(servers), strict=True):
-            control = stack.enter_context(server.control())
-            preload(spec, server.address("tcp"), control=control, cores=[driver])
+            controls.append(stack.enter_context(server.control()))
+            if value_bytes != _FURTHER_BYTES:
+                preload(spec, server.address("tcp"), control=controls[-1], cores=[driver])
             tools.append(Tool(program, driver, server, besides=(other.pid,), window_s=WINDOW_S))
         for point in (p for p in points() if p["value_bytes"] == value_bytes):
+            if point["command"] in FURTHER:
+                for control in controls:
+                    mixes.fill(_mix(point), control)
             seen, distances = settled((core, driver), apart_ns, partial(_in_turn, tools, point))
             yield {
                 "engines": [engine.id for engine in engines],
@@ -129,13 +155,25 @@ def _of_data_set(
 
 def _in_turn(tools: Sequence[Tool], point: Row) -> tuple[list[Window], list[Window]]:
     """Windows of each engine, in the order of the study steps."""
+    options = ["-c", CLIENTS, "-r", KEYS, "-P", point["pipeline"]]
     words = [point["command"], *["key:__rand_int__"] * _keys_of(point)]
     words += ["v" * point["value_bytes"]] if point["command"] == "set" else []
-    options = ("-c", CLIENTS, "-P", point["pipeline"], "-r", KEYS)
+    if point["command"] in FURTHER:
+        words, options = mixes.words_of(_mix(point)), ["-c", CLIENTS, "-r", mixes.KEYS]
     seen: tuple[list[Window], list[Window]] = ([], [])
     for side in ORDER:
         seen[side].append(tools[side].window(words, *options))
     return seen
+
+
+def _mix(point: Row) -> Row:
+    """One of the further commands, as a mix of nothing else."""
+    command = point["command"]
+    return {
+        "commands": [[command, FURTHER[command], point["pipeline"]]],
+        "sizes": SIZES,
+        "value_bytes": point["value_bytes"],
+    }
 
 
 def _keys_of(point: Row) -> int:
@@ -170,7 +208,7 @@ def _predicted(host: HostProfile, rows: Sequence[Row]) -> list[Row]:
     generator, cases = load_generator(TOOL), []
     for row in rows:
         for id_ in row["engines"]:
-            engine = _with_mget(rounds.shipped(id_))
+            engine = rounds.shipped(id_)
             cases.append((case_of_load(engine, _workload(row)), System(host, engine, generator)))
     predictions = predict_cases(cases)
     found = []
@@ -181,30 +219,9 @@ def _predicted(host: HostProfile, rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def _with_mget(engine: EngineProfile) -> EngineProfile:
-    """An engine whose further commands were not counted, with those of 6.2.
-
-    They are taken to be as much less work as parsing and executing a GET is.
-    """
-    if engine.commands:
-        return engine
-    later = rounds.shipped("redis-6.2.11")
-    less = _get_instructions(engine) / _get_instructions(later)
-    ranges = ("value", "low", "high")
-    commands = {
-        name: leaf.model_copy(
-            update={end: less * number for end in ranges if (number := getattr(leaf, end))}
-        )
-        for name, leaf in later.commands.items()
-    }
-    return engine.model_copy(update={"commands": commands})
-
-
-def _get_instructions(engine: EngineProfile) -> float:
-    return engine.work["parse_instructions"].best + engine.work["get_instructions"].best
-
-
 def _workload(point: Row) -> Row:
+    if point["command"] in FURTHER:
+        return {**mixes.workload_of(_mix(point)), "clients": CLIENTS}
     found: Row = {"clients": CLIENTS, "keys": KEYS, "key_bytes": KEY_BYTES}
     found |= {name: point[name] for name in ("pipeline", "value_bytes")}
     if point["command"] == "mget":
@@ -220,7 +237,10 @@ def section() -> list[str]:
         f"GET, SET and MGET of {ASKED} keys, {CLIENTS} clients, {KEYS:,} keys. *Before* is what was"
         " predicted before any version older than 6.2 was observed or driven: the work of 6.2,"
         " less what came later by the sources, with the rules of each version, on a host profiled"
-        f" earlier (`{BEFORE_ON.parts[2]}`). *Now* is with shipped profiles, on the host as"
+        f" earlier (`{BEFORE_ON.parts[2]}`). The further commands name"
+        f" {max(n for c, n in FURTHER.items() if c in ('lrange', 'zrange'))} elements or members of"
+        f" {mixes.KEYS:,} collections, or all; their *before* is of the shipped profiles, before"
+        " these steps were measured. *Now* is with shipped profiles, on the host as"
         " profiled with the measurement. Ratios are of the CPU time of a command, the second"
         " version over the first. As in the section above, both run at once, and a measured step is"
         " *clear* beyond 5% and two standard errors. Of the builds, 2.8.19, 6.2.11 and 7.0.15 have"
