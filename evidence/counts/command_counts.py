@@ -152,8 +152,8 @@ class Point:
         scores = random.integers(0, self.size, self.items) if "score" in row.each else drawn
         first = int(random.integers(0, max(1, self.size - self.items + 1)))
         if place is not None and self.size:
-            apart = (np.arange(self.items) + place) / self.items
-            drawn = (apart * self.size).astype(int)
+            named = np.arange(self.items) if row.each else np.zeros(self.items)
+            drawn = ((named + place) / len({*named}) * self.size).astype(int)
             first = int(place * max(1, self.size - self.items + 1))
         ranks, keys = iter((first, first + self.items - 1)), iter(range(2))
         entry = first // 2 if row.holds == "delivered" else first

@@ -80,6 +80,8 @@ drawn: pairs add and take at random keys, and what finds a collection empty take
 
 PAIRS = {"lpush": "rpop", "rpush": "lpop", "sadd": "spop"}
 """What takes away as much as each of these adds."""
+APART = (({"zadd", "zincrby"}, {"zrangebyscore", "zcount"}), ({"lpush", "rpush"}, {"lpos"}))
+"""What moves scores or elements, and what finds another number of them then: in no mix together."""
 LEFT_OUT = frozenset(
     {
         # What they find is gone, or more, the next time.
@@ -113,7 +115,9 @@ def draw(random: np.random.Generator, known: Sequence[str]) -> Row:
     asked: list[list[Any]] = []
     wanted = int(random.integers(*COMMANDS_OF_MIX, endpoint=True))
     for command in map(str, random.permutation(alone)):
-        row = COMMANDS[command]
+        row, drawn = COMMANDS[command], {command, *(name for name, *_ in asked)}
+        if any(drawn & one and drawn & other for one, other in APART):
+            continue
         most = sizes.get(row.type, max(ITEMS))
         items = 1
         if row.items == "all":
@@ -269,6 +273,8 @@ def _of_engine(
                 progress(f"{engine.id}: a mix is left out ({error})")
                 filled = {}
                 continue
+            if any(COMMANDS[command].writes for command, *_ in mix["commands"]):
+                filled = {}
             yield {
                 "engine": engine.id,
                 **mix,

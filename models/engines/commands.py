@@ -466,10 +466,8 @@ def execute_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
     return total
 
 
-def instructions_per_key(kind: CommandKind, work: Mapping[str, float]) -> float:
-    """Instructions of each further key of an MGET or MSET; 0 of other commands."""
-    if "key" not in kind.row.each:
-        return 0.0
+def instructions_per_item(kind: CommandKind, work: Mapping[str, float]) -> float:
+    """Instructions of each further key, member or field; 0 of a command that names only one."""
     return work.get(f"{prefix_of(kind)}_instructions_per_item", 0.0)
 
 

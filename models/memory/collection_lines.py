@@ -10,6 +10,7 @@ tree of ids. Linked lists, which versions up to 3.0 make of long lists, count as
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from ..engines.commands import CommandKind
 from ..layouts.allocator import size_class
@@ -152,32 +153,53 @@ def _table(kind: CommandKind, g: Generation, touches: float) -> list[Structure]:
     A walk through all of it (`touches: all`) meets buckets in a row, and each element once. What an
     element consists of follows from the footprint of that generation.
     """
-    walked = kind.row.touches == "all"
-    blocks = _blocks(kind, g)
-    chain, ahead = 1.0, 1.0
+    chain = 1.0
     if g.collection_table == "hashtable":
-        load = hash_table_load(kind.size)
-        bucket_lines = BUCKET_BYTES * kind.size / load / LINE_BYTES
-        # The iterator asks for what a bucket holds together (prefetchNextBucketEntries).
-        ahead = max(1.0, load) if walked else 1.0
+        bucket_lines = BUCKET_BYTES * kind.size / hash_table_load(kind.size) / LINE_BYTES
     else:
         buckets = buckets_of("dict", kind.size)
         bucket_lines = POINTER_BYTES * buckets / LINE_BYTES
-        chain += 0.0 if walked else kind.size / buckets / 2
-    found = [
-        Structure("element bucket", bucket_lines, 1.0, max(0.0, bucket_lines - 1.0), False)
-        if walked
-        else Structure(
-            "element bucket", bucket_lines, _met(touches, bucket_lines, in_turn=False), 0.0, False
-        )
+        chain += kind.size / buckets / 2
+    blocks = [
+        (name, size_bytes * kind.size / LINE_BYTES, 1.0 if number else chain)
+        for number, (name, size_bytes) in enumerate(_blocks(kind, g))
     ]
-    for number, (name, size_bytes) in enumerate(blocks):
-        lines = size_bytes * kind.size / LINE_BYTES
-        each = touches if number else touches * chain
-        met = _met(each, lines, in_turn=walked) / (1.0 if number else ahead)
-        written = kind.row.writes and name == "value"
-        found.append(Structure(f"element {name}", lines, met, prefetched=False, written=written))
-    return found
+    if kind.row.touches == "all":
+        return [
+            _in_a_row("element bucket", bucket_lines),
+            *(part for name, lines, _ in blocks for part in _walked(name, lines, touches)),
+        ]
+    ways = max(1, round(touches))
+    return [
+        Structure(
+            f"element {name}",
+            lines,
+            _met(touches * each, lines, in_turn=False),
+            prefetched=False,
+            written=kind.row.writes and name == "value",
+            ways=ways,
+        )
+        for name, lines, each in (("bucket", bucket_lines, 1.0), *blocks)
+    ]
+
+
+def _in_a_row(name: str, lines: float) -> Structure:
+    """Lines that are met one after the other, which prefetchers bring from the first on."""
+    return Structure(name, lines, 1.0, max(0.0, lines - 1.0), prefetched=False)
+
+
+def _walked(name: str, lines: float, elements: float) -> Iterator[Structure]:
+    """The lines of blocks of all elements, met in the order of a table.
+
+    Elements that were written together lie together: a walk through a small table meets all lines
+    of a few pages within microseconds, and prefetchers follow it although it jumps. In a large one
+    the next element is elsewhere.
+    """
+    kept = min(1.0, _REMEMBERED_LINES / lines)
+    yield _in_a_row(f"element {name}", kept * min(elements, lines))
+    if kept < 1.0:
+        far = (1.0 - kept) * elements
+        yield Structure(f"scattered {name}", lines, far, prefetched=False, ways=round(far) or 1)
 
 
 def _blocks(kind: CommandKind, g: Generation) -> list[tuple[str, int]]:
@@ -230,6 +252,9 @@ def _sorted_set(kind: CommandKind, g: Generation) -> list[Structure]:
         searches = float(kind.row.reply == "integer")
         passed, named = 0.0, kind.row.words.count("member")
         found = _table(kind, g, named) if named else []
+    elif kind.row.touches == "range" and "0" in kind.row.words:
+        # From the first or last member on, which its head knows.
+        searches = 0.0
     elif kind.row.touches == "end":
         searches = 0.0
         found = _table(kind, g, kind.items)
@@ -245,5 +270,7 @@ def _sorted_set(kind: CommandKind, g: Generation) -> list[Structure]:
     if passed and not embedded:
         names = kind.size * member / LINE_BYTES
         met = _met(passed, names, in_turn=True)
-        found.append(Structure("member name", names, met, prefetched=False))
+        # A node says where the next one is, so none of them waits for a name.
+        ways = max(1, round(passed))
+        found.append(Structure("member name", names, met, prefetched=False, ways=ways))
     return found

@@ -47,6 +47,9 @@ class Structure:
         Whether a batched look-up fetches its first line ahead.
     written
         Whether its lines are written: nothing waits for long runs of stores.
+    ways
+        Among how many ways its touches divide, none of which depends on another one: those to each
+        of several members or fields.
     """
 
     name: str
@@ -55,11 +58,16 @@ class Structure:
     followers: float = 0.0
     prefetched: bool = True
     written: bool = False
+    ways: int = 1
 
     @property
     def scattered(self) -> float:
         """Share of touches that come in no order of keys: of buckets, and a chain's other keys."""
         return 1.0 if self.name == BUCKET else 1.0 - 1.0 / max(1.0, self.touches)
+
+    def touches_in_turn(self, in_flight: float) -> float:
+        """Touches that are waited for one after the other by a core that is on so many ways."""
+        return self.touches * in_turn(self.ways, in_flight) / self.ways
 
     @property
     def head_waits(self) -> float:
@@ -78,6 +86,11 @@ class Structure:
 
     def _beyond(self, lines: int) -> float:
         return 0.0 if self.written else max(0.0, self.followers - lines)
+
+
+def in_turn(ways: int, in_flight: float) -> float:
+    """How many of several ways a core waits for, where it works ahead on the next ones."""
+    return 1.0 + (ways - 1) / min(in_flight, ways)
 
 
 Bins = tuple[tuple[float, float], ...]

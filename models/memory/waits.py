@@ -26,6 +26,7 @@ from .lines import (
     LINE_BYTES,
     NEAR_STREAMED_AT_ONCE,
     Structure,
+    in_turn,
     popularity_bins,
 )
 
@@ -64,11 +65,11 @@ class MemoryTimes:
         Parameters
         ----------
         in_flight
-            Keys that a core has begun and not finished (`keys_in_flight`).
+            Keys that a core has begun and not finished (`items_in_flight`).
         """
         if keys <= 1:
             return self
-        waits = 1.0 + (keys - 1) / min(in_flight, keys)
+        waits = in_turn(keys, in_flight)
         mean = self.stall_ns.mean()
         return replace(
             self,
@@ -77,16 +78,16 @@ class MemoryTimes:
         )
 
 
-def keys_in_flight(speed: HostSpeed, instructions_per_key: float) -> float:
-    """Keys of one command that a core has begun and not finished while it waits for the first.
+def items_in_flight(speed: HostSpeed, instructions_per_item: float) -> float:
+    """Keys, members or fields of a command that a core has begun, but not finished, at a time.
 
-    Its reorder window holds the rest of a key's instructions and those of the next keys, whose
-    misses are under way meanwhile. Left out: branches that depend on what is waited for and are
-    mispredicted, so that what follows begins again.
+    While it waits for the first, its reorder window holds the rest of an item's instructions and
+    those of the next ones, whose misses are under way meanwhile. Left out: branches that depend on
+    what is waited for and are mispredicted, so that what follows begins again.
     """
-    if instructions_per_key <= 0.0:
+    if instructions_per_item <= 0.0:
         return 1.0
-    return min(speed.parallel_misses, 1.0 + speed.reorder_window / instructions_per_key)
+    return min(speed.parallel_misses, 1.0 + speed.reorder_window / instructions_per_item)
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,8 @@ class Waits:
     scattered : (structures,)
         Share of touches that wait so long. The others come in the order of addresses, with the
         stream that a prefetcher follows.
+    in_flight
+        Items of a command that a core is on at a time (`items_in_flight`).
     """
 
     structures: Sequence[Structure]
@@ -116,6 +119,7 @@ class Waits:
     far_ns: np.ndarray
     long_ns: float
     scattered: np.ndarray
+    in_flight: float = 1.0
 
     @cached_property
     def by_bin_ns(self) -> np.ndarray:
@@ -161,7 +165,7 @@ class Waits:
     @cached_property
     def waited_for(self) -> _WaitedFor:
         """How many lines of each structure a command waits for."""
-        return _waited_for(tuple(self.structures))
+        return _waited_for(tuple(self.structures), self.in_flight)
 
     @cached_property
     def missed(self) -> np.ndarray:
@@ -221,13 +225,14 @@ class _WaitedFor(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _waited_for(structures: tuple[Structure, ...]) -> _WaitedFor:
+def _waited_for(structures: tuple[Structure, ...], in_flight: float) -> _WaitedFor:
+    touches = np.array([s.touches_in_turn(in_flight) for s in structures])
     return _WaitedFor(
-        np.array([s.touches for s in structures]),
+        touches,
         np.array([s.head_waits for s in structures]),
         np.array([s.tail_lines for s in structures]),
         np.array([s.long_lines for s in structures]),
-        np.array([0.0 if s.prefetched else s.touches for s in structures]),
+        np.where([s.prefetched for s in structures], 0.0, touches),
     )
 
 

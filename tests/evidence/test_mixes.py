@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from evidence.live.mixes import (
+    APART,
     COMMANDS_OF_MIX,
     KEYS,
     LEFT_OUT,
@@ -37,6 +38,20 @@ def test_every_command_that_may_come_does() -> None:
     drawn = {command for mix in some(1, 150) for command, *_ in mix["commands"]}
     assert drawn == set(KNOWN) - LEFT_OUT
     assert {*LEFT_OUT, *PAIRS, *PAIRS.values()} <= COMMANDS.keys()
+
+
+def test_what_moves_elements_comes_without_what_looks_for_them() -> None:
+    for mix in some(4, 100):
+        drawn = {command for command, *_ in mix["commands"]}
+        assert not any(drawn & one and drawn & other for one, other in APART)
+
+
+def test_places_of_repeats_are_spread() -> None:
+    mix = {"commands": [["lindex", 1, 2], ["hmget", 4, 2]], "sizes": {"list": 200, "hash": 40}}
+    *lists, first, second = " ".join(words_of({**mix, "value_bytes": 16})).split(" ; ")
+    assert [words.split(" ")[-1] for words in lists] == ["50", "150"]
+    fields = [[int(word[5:]) for word in words.split(" ")[2:]] for words in (first, second)]
+    assert fields == [[2, 12, 22, 32], [7, 17, 27, 37]]
 
 
 def test_a_mix_is_a_scenario_with_the_shares_that_are_sent() -> None:

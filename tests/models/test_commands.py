@@ -24,7 +24,7 @@ from forecache.models.layouts.generations import generation
 from forecache.models.memory.collection_lines import collection_structures, packed_entry_bytes
 from forecache.models.memory.contents import command_structures, keys_asked
 from forecache.models.memory.lines import Structure
-from forecache.models.memory.waits import keys_in_flight
+from forecache.models.memory.waits import items_in_flight
 from forecache.models.node import layout as at
 from forecache.models.node.reference import run_reference
 from forecache.models.node.setup import NodeTimes
@@ -372,12 +372,12 @@ def test_keys_of_an_mget_are_found_where_those_of_as_many_gets_are(keys: int) ->
     assert in_caches(100) == pytest.approx(in_caches(1), abs=0.08)
 
 
-def test_keys_in_flight_are_bounded_by_the_window_and_by_misses() -> None:
+def test_items_in_flight_are_bounded_by_the_window_and_by_misses() -> None:
     speed = replace(SPEED, reorder_window=512.0, parallel_misses=20.0)
-    assert keys_in_flight(speed, 1024.0) == 1.5
-    assert keys_in_flight(speed, 1.0) == 20.0
+    assert items_in_flight(speed, 1024.0) == 1.5
+    assert items_in_flight(speed, 1.0) == 20.0
     # GETs and commands of one key have no further keys.
-    assert keys_in_flight(speed, 0.0) == 1.0
+    assert items_in_flight(speed, 0.0) == 1.0
 
 
 def test_a_listpack_is_one_structure_and_a_large_set_many() -> None:
@@ -410,27 +410,45 @@ def test_a_walk_meets_each_line_of_a_small_table_once(
         assert kind.encoding == "table"
         rules = generation("redis", version)
         found = collection_structures(kind, rules, all_keys=10, key_bytes=16)
-        return {s.name: s for s in found if s.name.startswith("element")}
+        return {s.name: s for s in found if s.name.startswith(("element", "scattered"))}
 
-    small, large = touched(600), touched(10**6)
-    bucket = small.pop("element bucket")
-    assert bucket.touches == 1.0
-    assert bucket.followers == pytest.approx(bucket.lines_per_key - 1.0)
-    for each in small.values():
-        assert each.touches == pytest.approx(min(600.0, each.lines_per_key))
-    del large["element bucket"]
+    # Of a small one prefetchers bring what follows the first line.
+    for name, each in touched(600).items():
+        assert each.touches == 1.0
+        elements = math.inf if name == "element bucket" else 600.0
+        assert each.lines_per_key == pytest.approx(1.0 + each.followers)
+        assert each.lines_per_key <= elements
     # Of what the caches don't keep meanwhile nearly every member is waited for.
-    for each in large.values():
+    large = touched(10**6)
+    far = [s for name, s in large.items() if name.startswith("scattered")]
+    assert len(far) == len(large) // 2
+    for each in far:
         assert 0.9e6 < each.touches <= 1e6
 
 
-def test_a_walk_through_a_hash_table_asks_for_the_members_of_a_bucket_together() -> None:
-    kind = CommandKind("hgetall", 200, 1.0, 1000, 1000, 16)
-    found = collection_structures(kind, generation("valkey", "8.1"), all_keys=10, key_bytes=16)
-    waits = {s.name: s.touches for s in found}
-    # Fields of 32 B: 500 lines; 1,000 entries in 256 buckets.
-    assert waits["element field"] == pytest.approx(500 / (1000 / 256))
-    assert waits["element value"] == pytest.approx(1000)
+def test_members_that_a_command_names_are_looked_up_beside_each_other() -> None:
+    kind = CommandKind("hmget", 16, 1.0, 30, 600, 16)
+    found = collection_structures(kind, generation("redis", "7.0"), all_keys=10, key_bytes=16)
+    for each in found:
+        of_fields = each.name.startswith("element")
+        assert each.ways == (30 if of_fields else 1)
+        assert each.touches_in_turn(1.0) == pytest.approx(each.touches)
+        shorter = each.touches_in_turn(2.0) / each.touches
+        assert shorter == pytest.approx(15.5 / 30 if of_fields else 1.0)
+
+
+@pytest.mark.parametrize("version", ["3.2", "8.6"])
+def test_a_range_from_the_end_of_a_sorted_set_needs_no_search(version: str) -> None:
+    def levels(command: str) -> list[float]:
+        kind = CommandKind(command, 16, 1.0, 10, 10_000, 16)
+        rules = generation("redis", version)
+        found = collection_structures(kind, rules, all_keys=10, key_bytes=16)
+        return [s.touches for s in found if s.name.startswith("level")]
+
+    *above, lowest = levels("zrevrange")
+    assert not any(above)
+    assert lowest == pytest.approx(10.0)
+    assert all(levels("zrange"))
 
 
 def test_small_sets_are_tables_where_a_version_does_not_pack_them() -> None:
