@@ -378,7 +378,7 @@ _ALL: tuple[Study, ...] = (
     Study(
         "default-list",
         "the commands of redis-benchmark's default list on engines of every generation",
-        duration="half a minute an engine",
+        duration="a minute and a half an engine",
         needs=(TWO_CPUS,),
         artefact="evidence/default_list/, docs/accuracy/default-list.json",
         page="docs/generations.md",

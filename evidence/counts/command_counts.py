@@ -151,9 +151,10 @@ class Point:
         drawn = random.integers(0, self.size or _STRINGS, self.items)
         scores = random.integers(0, self.size, self.items) if "score" in row.each else drawn
         first = int(random.integers(0, max(1, self.size - self.items + 1)))
-        if place is not None and self.size:
-            named = np.arange(self.items) if row.each else np.zeros(self.items)
-            drawn = ((named + place) / len({*named}) * self.size).astype(int)
+        # Places on Earth are a grid, whose middle member lies at a border.
+        if place is not None and self.size and row.holds != "places":
+            named = self.items if row.each else 1
+            drawn = ((np.arange(self.items) % named + place) / named * self.size).astype(int)
             first = int(place * max(1, self.size - self.items + 1))
         ranks, keys = iter((first, first + self.items - 1)), iter(range(2))
         entry = first // 2 if row.holds == "delivered" else first

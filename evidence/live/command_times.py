@@ -1,7 +1,8 @@
 """CPU time of each command alone, in pipelines of 16, measured as mixes are.
 
-What the instructions of a command's parts take, its call, its items and the entries that it
-searches, is read from these, and nothing is read from mixes.
+Pairs that need each other take turns, and walks through hundreds of members come four at a time. No
+number is fitted to these, but rules of `models/memory/collection_lines.py` were chosen with them in
+view (docs/models.md), and none with mixes.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ _DATA = "x" * 3
 _RANDOM = "__rand_int__"
 _KEY, _ELEMENT = f"key:{_RANDOM}", f"element:{_RANDOM}"
 _FILLED = 10_000
-"""Elements of the list and entries of the stream before anything is sent."""
+"""Elements of the list before anything is sent, and entries that the stream is said to have: it has
+none at first and is as long soon."""
 
 _LISTS = {"lists": {"keys": 1, "elements": _FILLED, "element_bytes": len(_DATA)}}
 _SETS = {"sets": {"keys": 1, "members": KEYS, "member_bytes": 20}}
@@ -79,7 +80,7 @@ def _lrange(elements: int) -> Test:
     return Test(("lrange", "mylist", "0", str(elements - 1)), asked, _LISTS)
 
 
-def _in_turn(first: Sequence[str], second: Sequence[str], data: Mapping[str, Any]) -> Test:
+def _alternating(first: Sequence[str], second: Sequence[str], data: Mapping[str, Any]) -> Test:
     return Test((*first, ";", *second), {first[0]: 0.5, second[0]: 0.5}, data)
 
 
@@ -87,14 +88,14 @@ TESTS: Mapping[str, Test] = {
     "GET": Test(("get", _KEY), {"get": 1.0}),
     "PING": Test(("ping",), {"ping": 1.0}),
     "SET": Test(("set", _KEY, _DATA), {"set": 1.0}),
-    "INCR": Test(("incr", f"counter:{_RANDOM}"), {"incr": 1.0}),
+    "INCR": Test(("incr", f"cnt:{_RANDOM}"), {"incr": 1.0}),
     "LPUSH": Test(("lpush", "mylist", _DATA), {"lpush": 1.0}, _LISTS),
     "RPUSH": Test(("rpush", "mylist", _DATA), {"rpush": 1.0}, _LISTS),
-    "LPUSH and LPOP": _in_turn(("lpush", "mylist", _DATA), ("lpop", "mylist"), _LISTS),
-    "RPUSH and RPOP": _in_turn(("rpush", "mylist", _DATA), ("rpop", "mylist"), _LISTS),
-    "SADD and SPOP": _in_turn(("sadd", "myset", _ELEMENT), ("spop", "myset"), _SETS),
+    "LPUSH and LPOP": _alternating(("lpush", "mylist", _DATA), ("lpop", "mylist"), _LISTS),
+    "RPUSH and RPOP": _alternating(("rpush", "mylist", _DATA), ("rpop", "mylist"), _LISTS),
+    "SADD and SPOP": _alternating(("sadd", "myset", _ELEMENT), ("spop", "myset"), _SETS),
     "HSET": Test(("hset", "myhash", _ELEMENT, _DATA), {"hset": 1.0}, _HASHES),
-    "ZADD and ZPOPMIN": _in_turn(
+    "ZADD and ZPOPMIN": _alternating(
         ("zadd", "myzset", _RANDOM, _ELEMENT), ("zpopmin", "myzset"), _SORTED_SETS
     ),
     **{f"LRANGE_{elements}": _lrange(elements) for elements in (100, 300, 500, 600)},
@@ -127,7 +128,7 @@ def fill(control: RespClient) -> None:
     numbers = [f"{n:012d}" for n in range(KEYS)]
     for n in numbers:
         control.command("SET", f"key:{n}", _DATA)
-        control.command("SET", f"counter:{n}", "100")
+        control.command("SET", f"cnt:{n}", "100")
         control.command("SADD", "myset", f"element:{n}")
         control.command("HSET", "myhash", f"element:{n}", _DATA)
         control.command("ZADD", "myzset", n, f"element:{n}")
@@ -148,7 +149,7 @@ def _of_engine(engine: Engine, program: Path, apart_ns: float) -> Iterator[Row]:
             fill(control)
             range_ = 10**9 if name in _OF_MANY else KEYS
             seen, distances = settled(
-                (core, driver), apart_ns, partial(_in_turn, tool, test, range_)
+                (core, driver), apart_ns, partial(_windows, tool, test, range_)
             )
             yield {
                 "engine": engine.id,
@@ -159,7 +160,7 @@ def _of_engine(engine: Engine, program: Path, apart_ns: float) -> Iterator[Row]:
             }
 
 
-def _in_turn(tool: Tool, test: Test, range_: int) -> tuple[list[Window], list[Window]]:
+def _windows(tool: Tool, test: Test, range_: int) -> tuple[list[Window], list[Window]]:
     """Windows of GET and of a line of the list, in turn."""
     seen: tuple[list[Window], list[Window]] = ([], [])
     loads = (TESTS["GET"].words, KEYS), (test.words, range_)
@@ -219,6 +220,8 @@ def section() -> list[str]:
     if not ARTEFACT.exists():
         return [*text, "", "Not measured yet."]
     for host in json.loads(ARTEFACT.read_text(encoding="utf-8")):
+        if not host["points"]:
+            continue
         text += ["", f"### {host['title']}, {host['date']}: the default list", ""]
         if host["moved"]:
             text += [f"Points left out because the CPUs had been moved: {host['moved']}.", ""]

@@ -80,8 +80,14 @@ drawn: pairs add and take at random keys, and what finds a collection empty take
 
 PAIRS = {"lpush": "rpop", "rpush": "lpop", "sadd": "spop"}
 """What takes away as much as each of these adds."""
-APART = (({"zadd", "zincrby"}, {"zrangebyscore", "zcount"}), ({"lpush", "rpush"}, {"lpos"}))
-"""What moves scores or elements, and what finds another number of them then: in no mix together."""
+APART = (
+    ({"zadd", "zincrby"}, {"zrangebyscore", "zcount"}),
+    ({"lpush", "rpush"}, {"lpos"}),
+    ({"sadd"}, {"sismember", "smismember"}),
+    ({"pfadd"}, {"pfcount"}),
+)
+"""What moves scores, elements or members, and what finds something else then: in no mix together.
+The last two came after the round of seed 6301."""
 LEFT_OUT = frozenset(
     {
         # What they find is gone, or more, the next time.
@@ -99,8 +105,8 @@ LEFT_OUT = frozenset(
 _RANDOM = "__rand_int__"
 """What the tool replaces by 12 digits."""
 _PLACES = frozenset({"index", "id"})
-"""Words of a range, for which the tool can't draw numbers: a command comes at least twice, since an
-engine begins at the nearer end and one range from the middle would be the furthest."""
+"""Words for a place, which the tool can't draw. A command with one comes at least twice: engines
+start from the nearer end, so a single place in the middle would be the dearest."""
 
 _LEAST_RPS = 1000.0
 """Of a tool that runs: it ends at the first error, such as an LSET on a list that is gone."""
@@ -212,11 +218,17 @@ def measure(asked: Asked) -> Files:
         known = counted_on(rounds.shipped(id_).commands)
         return [draw(random, known) for _ in range(MIXES)]
 
-    rounds.keep_seed(measured(FOLDER, drawn, asked), seed)
+    measured(FOLDER, drawn, asked, seed=seed)
     return predict(asked)
 
 
-def measured(into: Path, mixes_of: Callable[[str], Sequence[Row]], asked: Asked) -> Path:
+def measured(
+    into: Path,
+    mixes_of: Callable[[str], Sequence[Row]],
+    asked: Asked,
+    *,
+    seed: int | None = None,
+) -> None:
     """Measure mixes on the engines of this host.
 
     Parameters
@@ -225,11 +237,8 @@ def measured(into: Path, mixes_of: Callable[[str], Sequence[Row]], asked: Asked)
         Where each host has its folder.
     mixes_of
         The mixes for an engine by its id, those that work on the same keys together.
-
-    Returns
-    -------
-    pathlib.Path
-        The host's folder.
+    seed
+        What they were drawn with.
     """
     with rounds.engines_at_hand() as (_, engines):
         program = rounds.engine_of(engines, "valkey-9.1.2").folder / TOOL
@@ -244,8 +253,9 @@ def measured(into: Path, mixes_of: Callable[[str], Sequence[Row]], asked: Asked)
         host = profile_of_most(host, rows, asked.progress)
         folder = into / host.id
         rounds.keep_host(folder, host)
+        if seed is not None:
+            rounds.keep_seed(folder, seed)
         write_text_atomic(folder / MEASURED_FILE, json_text(rows))
-    return folder
 
 
 def _of_engine(
@@ -263,8 +273,10 @@ def _of_engine(
         control = stack.enter_context(process.control())
         tool = Tool(program, driver, process)
         for mix in mixes:
-            if filled != (filled := _keys_of(mix)):
+            needed = _keys_of(mix)
+            if needed != filled:
                 fill(mix, control)
+            filled = needed
             seen, distances = settled((core, driver), apart_ns, partial(_windows, tool, mix))
             try:
                 check_sizes(control, mix)
@@ -389,7 +401,9 @@ def section() -> list[str]:
         f" of Valkey 9.1.2 sends the sequence over {CLIENTS} connections, one at a time. Keys"
         f" are random ones of {KEYS:,} of each kind. Of the commands whose work on an engine is"
         " known, those are drawn that leave collections as they find them, or that come with their"
-        f" counterpart ({_of_pairs()}): {len(COMMANDS) - len(LEFT_OUT)} of {len(COMMANDS)}. No"
+        f" counterpart ({_of_pairs()}): {len(COMMANDS) - len(LEFT_OUT)} of {len(COMMANDS)}. From"
+        " seed 6301 on places in collections are spread over the repeats of a command, and what"
+        " moves scores or elements comes in no mix with what looks for them. No"
         " number is fitted to these mixes; what the first round, seed 5501, led to is said in"
         " [models.md](models.md#what-was-decided-with-the-results-in-view)."
         " `make evidence STUDY=mixes`.",

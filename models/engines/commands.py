@@ -467,7 +467,7 @@ def execute_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
 
 
 def instructions_per_item(kind: CommandKind, work: Mapping[str, float]) -> float:
-    """Instructions of each further key, member or field; 0 of a command that names only one."""
+    """Instructions of each further item; 0 of a command whose work doesn't grow with items."""
     return work.get(f"{prefix_of(kind)}_instructions_per_item", 0.0)
 
 

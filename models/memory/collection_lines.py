@@ -191,15 +191,16 @@ def _in_a_row(name: str, lines: float) -> Structure:
 def _walked(name: str, lines: float, elements: float) -> Iterator[Structure]:
     """The lines of blocks of all elements, met in the order of a table.
 
-    Elements that were written together lie together: a walk through a small table meets all lines
-    of a few pages within microseconds, and prefetchers follow it although it jumps. In a large one
-    the next element is elsewhere.
+    Elements that were written together, which is assumed, lie together: a walk through a small
+    table meets all lines of its pages within microseconds, and prefetchers follow it although it
+    jumps. In a large one the next element is elsewhere.
     """
     kept = min(1.0, _REMEMBERED_LINES / lines)
-    yield _in_a_row(f"element {name}", kept * min(elements, lines))
+    yield _in_a_row(f"element {name}", kept * lines)
     if kept < 1.0:
         far = (1.0 - kept) * elements
-        yield Structure(f"scattered {name}", lines, far, prefetched=False, ways=round(far) or 1)
+        rest = (1.0 - kept) * lines
+        yield Structure(f"scattered {name}", rest, far, prefetched=False, ways=round(far) or 1)
 
 
 def _blocks(kind: CommandKind, g: Generation) -> list[tuple[str, int]]:
@@ -252,7 +253,7 @@ def _sorted_set(kind: CommandKind, g: Generation) -> list[Structure]:
         searches = float(kind.row.reply == "integer")
         passed, named = 0.0, kind.row.words.count("member")
         found = _table(kind, g, named) if named else []
-    elif kind.row.touches == "range" and "0" in kind.row.words:
+    elif kind.row.touches == "range" and "last" in kind.row.words:
         # From the first or last member on, which its head knows.
         searches = 0.0
     elif kind.row.touches == "end":

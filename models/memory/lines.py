@@ -40,7 +40,7 @@ class Structure:
         How many lines the structure has for each key; 0 for another touch of the lines of the
         structure before it.
     touches
-        How many of its lines one command waits for, one after the other.
+        How many of its lines one command waits for, one after the other on each of `ways`.
     followers
         Lines that follow the first one at adjacent addresses, read or written with it.
     prefetched
@@ -48,8 +48,8 @@ class Structure:
     written
         Whether its lines are written: nothing waits for long runs of stores.
     ways
-        Among how many ways its touches divide, none of which depends on another one: those to each
-        of several members or fields.
+        How many independent chains its touches form, so that a core may wait for several at once:
+        those to each of several members, fields or names.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Structure:
 
     def touches_in_turn(self, in_flight: float) -> float:
         """Touches that are waited for one after the other by a core that is on so many ways."""
-        return self.touches * in_turn(self.ways, in_flight) / self.ways
+        return self.touches * waited_ways(self.ways, in_flight) / self.ways
 
     @property
     def head_waits(self) -> float:
@@ -88,7 +88,7 @@ class Structure:
         return 0.0 if self.written else max(0.0, self.followers - lines)
 
 
-def in_turn(ways: int, in_flight: float) -> float:
+def waited_ways(ways: int, in_flight: float) -> float:
     """How many of several ways a core waits for, where it works ahead on the next ones."""
     return 1.0 + (ways - 1) / min(in_flight, ways)
 

@@ -1,7 +1,8 @@
 """How long commands wait for memory: where their lines are, and which waits overlap.
 
 A look-up walks from line to line, each address known only from the line before. Where a line is
-found follows from how often it is touched (`caches.py`). Looked up one at a time, the waits add up;
+found follows from how often it is touched (`caches.py`). Looked up one at a time, the waits add up,
+but for those of the keys, members or fields of one command, of which a core is on a few at a time;
 looked up together, the waits of independent keys overlap up to the misses a core sustains.
 """
 
@@ -26,8 +27,8 @@ from .lines import (
     LINE_BYTES,
     NEAR_STREAMED_AT_ONCE,
     Structure,
-    in_turn,
     popularity_bins,
+    waited_ways,
 )
 
 _SAMPLES = 4096
@@ -69,7 +70,7 @@ class MemoryTimes:
         """
         if keys <= 1:
             return self
-        waits = in_turn(keys, in_flight)
+        waits = waited_ways(keys, in_flight)
         mean = self.stall_ns.mean()
         return replace(
             self,
@@ -165,7 +166,11 @@ class Waits:
     @cached_property
     def waited_for(self) -> _WaitedFor:
         """How many lines of each structure a command waits for."""
-        return _waited_for(tuple(self.structures), self.in_flight)
+        found = _waited_for(tuple(self.structures))
+        if all(s.ways == 1 for s in self.structures):
+            return found
+        touches = np.array([s.touches_in_turn(self.in_flight) for s in self.structures])
+        return found._replace(touches=touches, alone=np.where(found.alone > 0.0, touches, 0.0))
 
     @cached_property
     def missed(self) -> np.ndarray:
@@ -225,14 +230,14 @@ class _WaitedFor(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _waited_for(structures: tuple[Structure, ...], in_flight: float) -> _WaitedFor:
-    touches = np.array([s.touches_in_turn(in_flight) for s in structures])
+def _waited_for(structures: tuple[Structure, ...]) -> _WaitedFor:
+    """The same of a core that is on one item at a time."""
     return _WaitedFor(
-        touches,
+        np.array([s.touches for s in structures]),
         np.array([s.head_waits for s in structures]),
         np.array([s.tail_lines for s in structures]),
         np.array([s.long_lines for s in structures]),
-        np.where([s.prefetched for s in structures], 0.0, touches),
+        np.array([0.0 if s.prefetched else s.touches for s in structures]),
     )
 
 
@@ -243,6 +248,7 @@ def waits_of(
     caches: CacheTimes,
     *,
     per_request: float = 1.0,
+    in_flight: float = 1.0,
 ) -> Waits:
     """Where the lines are that a command walks through.
 
@@ -253,6 +259,8 @@ def waits_of(
     per_request
         How many of the keys a request asks for (`keys_asked`): so many times as often it comes back
         to each while a cache holds it.
+    in_flight
+        Items of the command that a core is on at a time (`items_in_flight`).
     """
     bins = popularity_bins(workload)
     in_l2, in_l3 = np.zeros((2, len(structures), len(bins)))
@@ -284,6 +292,7 @@ def waits_of(
         far_ns=max(near_ns, speed.dram_ns - speed.l2_ns) + walk_ns,
         long_ns=LINE_BYTES * speed.dram_copy_ns_per_byte,
         scattered=np.array([s.scattered if one_sequence else 1.0 for s in structures]),
+        in_flight=in_flight,
     )
 
 
@@ -348,14 +357,15 @@ def _chance(shares: tuple[float, ...], touches: int) -> _Chance:
     return _Chance(group, drawn[:, 0], drawn[:, 1])
 
 
-def _drawn_touches(structure: Structure) -> int:
+def _drawn_touches(touches: float) -> int:
     """How many touches of a structure are drawn; of many the mean is as good."""
-    return math.ceil(structure.touches) if int(structure.touches) <= _MOST_DRAWN else 0
+    return math.ceil(touches) if int(touches) <= _MOST_DRAWN else 0
 
 
 def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:
     """(256,) quantiles of a command's whole wait, by drawing where each touched line is."""
-    drawn = [_drawn_touches(structure) for structure in waits.structures]
+    touches = waits.waited_for.touches.tolist()
+    drawn = [_drawn_touches(each) for each in touches]
     group, happens, where = _chance(tuple(waits.shares), sum(drawn))
     of_sample = group if len(waits.shares) > 1 else slice(None)
     total = np.zeros(_SAMPLES)
@@ -365,13 +375,13 @@ def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:
         if drawn[index] > 0:
             in_l2, in_l3 = waits.in_l2[index][of_sample], waits.in_l3[index][of_sample]
         else:
-            total += structure.touches * mean_ns
+            total += touches[index] * mean_ns
         for touch in range(drawn[index]):
             place = where[row]
             wait_ns = np.where(place < in_l3, waits.near_ns[index], waits.far_ns[index])
             wait_ns *= place >= in_l2
-            if touch + 1 > structure.touches:
-                wait_ns *= happens[row] < structure.touches - touch
+            if touch + 1 > touches[index]:
+                wait_ns *= happens[row] < touches[index] - touch
             total += wait_ns
             row += 1
         total += stream_scale * structure.head_waits * mean_ns

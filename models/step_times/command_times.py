@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,11 +11,10 @@ from ..engines.commands import (
     ARGUMENTS_PARSED,
     CommandKind,
     execute_instructions,
-    instructions_per_item,
 )
 from ..engines.profile import EngineProfile
 from ..memory.lines import LINE_BYTES
-from ..memory.waits import items_in_flight, memory_times
+from ..memory.waits import memory_times
 from ..scenario.schema import Scenario
 from .inputs import NodeInputs
 from .values import (
@@ -80,19 +79,15 @@ def command_times(inputs: NodeInputs, *, shared_ns: float) -> CommandTimes:
     most_keys = inputs.policy.most_batches * batch if batch > 1 else batch
     paths = [value_path(k.on_values, k.value_bytes, inputs.scenario, inputs.engine) for k in kinds]
     slower_ns = (scenario_memory_load(inputs).latency_factor - 1.0) * speed.dram_ns
-    in_flight = [items_in_flight(speed, instructions_per_item(k, work.commands)) for k in kinds]
-    found = [
-        replace(waits.with_slower_dram(slower_ns), in_flight=items)
-        for waits, items in zip(idle_waits(inputs), in_flight, strict=True)
-    ]
+    found = [waits.with_slower_dram(slower_ns) for waits in idle_waits(inputs)]
     memory = [
         memory_times(
             path.main_waits(waits),
             parallel_misses=speed.parallel_misses,
             batch_limit=most_keys,
             stream_scale=work.stream_scale,
-        ).of_keys(kind.keys, items)
-        for kind, waits, path, items in zip(kinds, found, paths, in_flight, strict=True)
+        ).of_keys(kind.keys, waits.in_flight)
+        for kind, waits, path in zip(kinds, found, paths, strict=True)
     ]
     shares = np.array([kind.share for kind in kinds])
     asked = np.array([kind.share * kind.keys for kind in kinds])

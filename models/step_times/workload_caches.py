@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..engines.commands import CommandKind, execute_instructions
+from ..engines.commands import CommandKind, execute_instructions, instructions_per_item
 from ..memory.bandwidth import MemoryLoad, loaded_curve, memory_load
 from ..memory.caches import (
     CacheTimes,
@@ -16,7 +16,7 @@ from ..memory.caches import (
 from ..memory.contention import written_in_turn_ns
 from ..memory.contents import command_structures, keys_asked, keyspace, populations
 from ..memory.lines import LINE_BYTES
-from ..memory.waits import Waits, waits_of
+from ..memory.waits import Waits, items_in_flight, waits_of
 from .inputs import NodeInputs, kept
 from .tls import SESSION_LINES
 
@@ -117,6 +117,7 @@ def command_waits(kind: CommandKind, inputs: NodeInputs, caches: WorkloadCaches)
         inputs.speed,
         caches.times,
         per_request=keys_asked(kind.data_type, inputs.kinds, inputs.scenario.workload),
+        in_flight=items_in_flight(inputs.speed, instructions_per_item(kind, inputs.work.commands)),
     )
 
 

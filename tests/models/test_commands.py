@@ -413,17 +413,32 @@ def test_a_walk_meets_each_line_of_a_small_table_once(
         return {s.name: s for s in found if s.name.startswith(("element", "scattered"))}
 
     # Of a small one prefetchers bring what follows the first line.
-    for name, each in touched(600).items():
+    for each in touched(600).values():
         assert each.touches == 1.0
-        elements = math.inf if name == "element bucket" else 600.0
         assert each.lines_per_key == pytest.approx(1.0 + each.followers)
-        assert each.lines_per_key <= elements
     # Of what the caches don't keep meanwhile nearly every member is waited for.
     large = touched(10**6)
     far = [s for name, s in large.items() if name.startswith("scattered")]
     assert len(far) == len(large) // 2
     for each in far:
         assert 0.9e6 < each.touches <= 1e6
+
+
+@pytest.mark.parametrize("size", [600, 7_000, 9_000, 10**6])
+def test_a_walk_has_the_lines_that_a_look_up_has(size: int) -> None:
+    """Those that are met together and those that are scattered are all there are."""
+
+    def lines(command: str) -> dict[str, float]:
+        kind = CommandKind(command, 1024, 1.0, size, size, 16)
+        found = collection_structures(kind, generation("redis", "7.0"), all_keys=10, key_bytes=16)
+        total: dict[str, float] = {}
+        for each in found:
+            name = each.name.split(" ")[-1]
+            total[name] = total.get(name, 0.0) + each.lines_per_key
+        return total
+
+    walked, looked_up = lines("hgetall"), lines("hset")
+    assert walked == pytest.approx(looked_up)
 
 
 def test_members_that_a_command_names_are_looked_up_beside_each_other() -> None:
