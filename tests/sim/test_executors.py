@@ -94,11 +94,13 @@ def test_calls_whose_worker_a_cluster_lost_are_left_out() -> None:
 
 
 def test_processes_of_its_own_end_with_the_block() -> None:
+    # Other tests of this process may have some of their own.
+    before = multiprocessing.active_children()
     with processes(2) as pool:
         assert pool is not None
         pids = set(pool.map(pid_of, range(8)))
     assert os.getpid() not in pids
-    assert not multiprocessing.active_children()
+    assert set(multiprocessing.active_children()) <= set(before)
     with processes(1) as none:
         assert none is None
 
@@ -112,11 +114,11 @@ def test_an_error_does_not_wait_for_what_runs() -> None:
                 time.sleep(0.01)
             raise KeyboardInterrupt
 
-    began_s = time.monotonic()
+    began_s, before = time.monotonic(), multiprocessing.active_children()
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert time.monotonic() - began_s < 30
-    assert not multiprocessing.active_children()
+    assert set(multiprocessing.active_children()) <= set(before)
 
 
 ENDED_WHILE_THEY_START = """
