@@ -15,6 +15,7 @@ from ..harness import Files
 from ..markdown import table
 from . import (
     ceiling,
+    default_list,
     generations,
     key_order,
     memaslap,
@@ -91,10 +92,7 @@ def pages() -> Files:
             lines += [f"### {label.capitalize()}", "", *_errors(chosen, host["id"]), ""]
             lines += [*_ratios(chosen), ""]
     lines += [*_steps(data["points"]), "", *steps.section(), "", *upgrades.section(), ""]
-    lines += [
-        *mixes.section(),
-        "",
-    ]
+    lines += [*mixes.section(), "", *default_list.section(), ""]
     lines += [*_instructions(), ""]
     lines += [
         "```sh",
