@@ -400,14 +400,18 @@ _ALL: tuple[Study, ...] = (
         duration="three minutes an engine",
         needs=(TWO_CPUS,),
         artefact="evidence/command_times/, docs/accuracy/command-times.json",
+        page="docs/generations.md",
         measure=Late("live.command_times:measure"),
+        pages=Late("live.generations_page:pages"),
     ),
     Study(
         "command-times-predicted",
         "what was measured of them last, predicted anew",
         duration="1 minute",
         artefact="docs/accuracy/command-times.json",
+        page="docs/generations.md",
         measure=Late("live.command_times:predict"),
+        pages=Late("live.generations_page:pages"),
     ),
     Study(
         "ratios",

@@ -7,6 +7,7 @@ view (docs/models.md), and none with mixes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -71,6 +72,23 @@ def measure(asked: Asked) -> Files:
 
     mixes.measured(FOLDER, of_engine, asked)
     return predict(asked)
+
+
+def section() -> list[str]:
+    """Its part of docs/generations.md."""
+    text = [
+        "## Each command alone",
+        "",
+        f"CPU time of a command that comes alone, in pipelines of {REPEATS}, with one and with"
+        f" {ITEMS[-1]} items, on collections that are packed and on tables; sent and predicted as"
+        " mixes are. Rules for walks and ranges were chosen with these in view"
+        " ([models.md](models.md#what-was-decided-with-the-results-in-view)), so they are no test"
+        " of them. `make evidence STUDY=command-times`.",
+    ]
+    for host in json.loads(ARTEFACT.read_text(encoding="utf-8")):
+        text += ["", f"### {host['title']}, {host['date']}: commands alone", ""]
+        text += mixes.scores(host["points"])
+    return text
 
 
 def predict(asked: Asked) -> Files:

@@ -15,6 +15,7 @@ from ..harness import Files
 from ..markdown import table
 from . import (
     ceiling,
+    command_times,
     default_list,
     generations,
     key_order,
@@ -92,7 +93,8 @@ def pages() -> Files:
             lines += [f"### {label.capitalize()}", "", *_errors(chosen, host["id"]), ""]
             lines += [*_ratios(chosen), ""]
     lines += [*_steps(data["points"]), "", *steps.section(), "", *upgrades.section(), ""]
-    lines += [*mixes.section(), "", *default_list.section(), ""]
+    lines += [*command_times.section(), "", *mixes.section(), ""]
+    lines += [*default_list.section(), ""]
     lines += [*_instructions(), ""]
     lines += [
         "```sh",

@@ -133,15 +133,16 @@ def _of_data_set(
     spec = LoadSpec(
         keys=KEYS, key_bytes=KEY_BYTES, value_sizes=((value_bytes, 1.0),), clients=CLIENTS
     )
+    chosen = [point for point in points() if point["value_bytes"] == value_bytes]
     with ExitStack() as stack:
         servers = [stack.enter_context(EngineProcess(e.server, cores=[core])) for e in engines]
         controls, tools = [], []
         for server, other in zip(servers, reversed(servers), strict=True):
             controls.append(stack.enter_context(server.control()))
-            if value_bytes != _FURTHER_BYTES:
+            if any(point["command"] not in FURTHER for point in chosen):
                 preload(spec, server.address("tcp"), control=controls[-1], cores=[driver])
             tools.append(Tool(program, driver, server, besides=(other.pid,), window_s=WINDOW_S))
-        for point in (p for p in points() if p["value_bytes"] == value_bytes):
+        for point in chosen:
             if point["command"] in FURTHER:
                 for control in controls:
                     mixes.fill(_mix(point), control)
