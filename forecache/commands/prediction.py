@@ -157,7 +157,7 @@ def recommend(
     The answer has the setting, the knee, the regret of every other setting, the bottleneck and the
     next one, a configuration fragment, and a benchmark command that checks the prediction. Its
     thread plan assigns CPUs to threads, interrupts, snapshot children and everything else on the
-    host, and gives the gain of each piece over leaving it to the kernel. If no setting meets the
+    host, and gives the gain over leaving threads to the kernel. If no setting meets the
     scenario's `slo`, or the data do not fit into the host's memory, the answer describes the
     setting that comes closest, and the exit code is 3. If the recommended setting does not meet
     another requirement, the exit code is 7.

@@ -204,7 +204,8 @@ def recommend(
     Recommended
         What `simulate` returns, and `recommendation`: the `setting` to run, or `closest` where none
         is recommended, its numbers with intervals, `regret` of every other setting, `slo`,
-        `measure_next` and the `thread_plan`: lists of CPUs, `files` and the `gains` of each piece.
+        `measure_next` and the `thread_plan`: lists of CPUs, `files` and the `gain` over threads
+        left to the kernel.
     PlanAnswer
         What `plan` returns, for lists of hosts, engines or versions.
 

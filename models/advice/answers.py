@@ -266,11 +266,7 @@ def _compared(
         planned = None
         if plans_threads and choice.met:
             planned = thread_plan(
-                choice.chosen.prediction,
-                [each.prediction for each in choice.others],
-                seed=seed,
-                executor=where,
-                progress=progress,
+                choice.chosen.prediction, seed=seed, executor=where, progress=progress
             )
     answer = Recommended(
         **summary_of(systems[0][0].scenario, systems[0][1]),

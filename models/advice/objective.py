@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..prediction.predict import QUANTILE_BELOW, Metrics, Prediction
-from ..prediction.uncertainty import Z95, Range, host_ranges, learned_together
+from ..prediction.uncertainty import Z95, Range, host_ranges
 
 _NETWORK_LEAVES = {
     "packets": "network_packets_per_s",
@@ -164,7 +164,7 @@ def _network_numbers(prediction: Prediction) -> dict[str, str]:
     if not prediction.open_loop or system.observed_here:
         return {}
     used, ranges = prediction.network_limits, host_ranges(system.host)
-    learned = learned_together(system.host, system.engine).host
+    learned = system.learned.host
     return {
         limit: leaf
         for limit, leaf in _NETWORK_LEAVES.items()

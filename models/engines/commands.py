@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -413,13 +413,14 @@ def _prefix(command: str, encoding: Encoding) -> str:
     return name if encoding == "string" else f"{name}_{encoding}"
 
 
-def work_of(command: str) -> list[str]:
+@cache
+def work_of(command: str) -> tuple[str, ...]:
     """Names of the numbers of one command, in all encodings."""
-    return [
+    return tuple(
         f"{_prefix(command, encoding)}_{_GROWTH[term][0]}"
         for encoding, terms in COMMANDS[command].work.items()
         for term in terms
-    ]
+    )
 
 
 ALL_COMMANDS = (ARGUMENT, LOG, LOG_WORD)
@@ -479,7 +480,11 @@ def counted_on(work: Mapping[str, object]) -> list[str]:
     work
         By the names of `COMMAND_WORK`, or some of them.
     """
-    return [command for command in COMMANDS if all(name in work for name in work_of(command))]
+    return [command for command in COMMANDS if _is_counted(command, work)]
+
+
+def _is_counted(command: str, work: Mapping[str, object]) -> bool:
+    return all(name in work for name in work_of(command))
 
 
 def _later_than(scenario: Scenario) -> list[str]:
@@ -497,11 +502,10 @@ def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: st
     InputError
         There is one.
     """
-    known = counted_on(work)
     for command in scenario.workload.commands:
-        if command not in COMMANDS or command in known:
+        if command not in COMMANDS or _is_counted(command, work):
             continue
-        row = COMMANDS[command]
+        row, known = COMMANDS[command], counted_on(work)
         of_type = row.type.replace("_", " ")
         alike = [name for name in commands_on(row.type) if name in known]
         if not work:

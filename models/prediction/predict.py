@@ -35,7 +35,7 @@ from ..step_times.workload_caches import scenario_memory_load
 from .backlog import SATURATED, Growth, grows, growth_of
 from .effort import AskedRuns, Batch, check_count, check_runs
 from .pauses import longest_probable_ms
-from .run_length import Pilot, Window, window
+from .run_length import NEAR, Pilot, Window, window
 from .simulation import at_rate, pilot_run, run, times_near, times_of
 from .system import System
 from .uncertainty import Z95
@@ -212,6 +212,16 @@ class Prediction:
         It is symmetric on the log scale, but for an open loop's latency, whose uncertain numbers
         lower it by no more than their draws do, and for tails (`with_tail`).
         """
+        if (name, level) not in self._intervals:
+            self._intervals[name, level] = self._interval(name, level)
+        return self._intervals[name, level]
+
+    @cached_property
+    def _intervals(self) -> dict[tuple[str, float], Estimate]:
+        """Those that were asked for: a tail asks for those of all lower quantiles."""
+        return {}
+
+    def _interval(self, name: str, level: float) -> Estimate:
         value = self.mean(name)
         parts = self.parts(name, level=level)
         half = math.hypot(*vars(parts).values())
@@ -613,8 +623,9 @@ def _drawn(scenario: Scenario, system: System, seed: int, draw: int, pilot: Pilo
 def brief_run(inputs: NodeInputs, pilot: Pilot, *, seed: int, replication: int) -> Metrics:
     """A run at other numbers; its window is that of the nominal ones, so that it needs no pilot.
 
-    A brief window in which the engine starts or stops a thread says little: one that holds a whole
-    turn of that takes its place.
+    It begins with the threads that these had settled on. Where the engine leaves them, one that
+    gives it time for that takes its place; where it goes on starting and stopping a thread, one
+    that holds a whole turn of that.
 
     Parameters
     ----------
@@ -634,6 +645,10 @@ def brief_run(inputs: NodeInputs, pilot: Pilot, *, seed: int, replication: int) 
         )
 
     result = drawn(window(inputs, pilot, requests=DRAW_REQUESTS, brief=True))
+    closed = inputs.scenario.workload.arrival == "closed_loop"
+    left = result.final_active_threads != pilot.active_threads
+    if inputs.policy.samples_load and closed and left:
+        result = drawn(window(inputs, pilot, requests=DRAW_REQUESTS, brief=True, near=NEAR))
     if inputs.policy.samples_load and result.counters["activations"] > 0:
         turning = replace(pilot, trying_fewer=True)
         result = drawn(window(inputs, turning, requests=DRAW_REQUESTS))

@@ -49,7 +49,7 @@ _SLICES = 100
 _ROUND_TRIPS, _FEW_ROUND_TRIPS = 50, 12
 """Round trips of every client that a closed-loop window holds at least; of a brief one."""
 
-_NEAR = 2
+NEAR = 2
 """Threads by which other numbers, or another moment, may want more or fewer than a pilot run."""
 
 
@@ -97,7 +97,9 @@ class Pilot:
     served_rps: float | None = None
 
 
-def window(inputs: NodeInputs, pilot: Pilot, *, requests: int, brief: bool = False) -> Window:
+def window(
+    inputs: NodeInputs, pilot: Pilot, *, requests: int, brief: bool = False, near: int | None = None
+) -> Window:
     """Warm-up and end of a run, by the number of requests it measures, in ps.
 
     The warm-up covers the engine's decisions about threads and ten round trips of every client,
@@ -109,14 +111,18 @@ def window(inputs: NodeInputs, pilot: Pilot, *, requests: int, brief: bool = Fal
     ----------
     brief
         Whether fewer round trips do, and one of many threads need not be stopped and started.
+    near
+        By how many threads a closed loop may settle on others than the pilot: `NEAR`, or in brief
+        windows none, if left out.
     """
+    near = (0 if brief else NEAR) if near is None else near
     workload = inputs.scenario.workload
     begins, settle = pilot.active_threads, 0
     rare_ps = _stalls_ps(inputs, rate_rps=pilot.rate_rps, requests=requests)
     if workload.arrival == "closed_loop":
-        fewer = pilot.active_threads - _NEAR
+        fewer = pilot.active_threads - near
         begins = fewer if fewer > 1 else 0  # The first I/O thread starts by rules of its own.
-        settle = settling_ps(inputs, begins, most=pilot.active_threads + _NEAR)
+        settle = settling_ps(inputs, begins, most=pilot.active_threads + near)
         settle += starting_ps(inputs)
         # Clients tend to move in step, so a window holds many of their round trips.
         trips = _FEW_ROUND_TRIPS if brief else _ROUND_TRIPS

@@ -35,10 +35,9 @@ from ..text.points import (
 from ..text.repeat import Question, repeat_view
 from ..text.settings import engine_name, setting_name, setting_text
 from ..text.thread_plan import (
-    GAINS_HEADER,
     configuration_text,
     cpu_rows,
-    gain_rows,
+    gain_phrase,
     no_plan_phrase,
     title_phrase,
 )
@@ -114,15 +113,14 @@ def target_view(
 
 
 def _thread_plan(plan: ThreadPlan | None) -> dict[str, Any] | None:
-    """Who gets which CPUs, and what each piece gains."""
+    """Who gets which CPUs, and what that gains."""
     if plan is None:
         return None
     return {
         "title": title_phrase(plan),
         "cpus": cpu_rows(plan),
         "notes": plan.notes,
-        "columns": GAINS_HEADER,
-        "gains": gain_rows(plan),
+        "gain": gain_phrase(plan),
         "start": plan.start,
     }
 

@@ -46,7 +46,7 @@ from ..text.points import (
     threads_alike,
 )
 from ..text.settings import setting_name
-from ..text.thread_plan import GAINS_HEADER, configuration_text, cpu_rows, gain_rows, title_phrase
+from ..text.thread_plan import configuration_text, cpu_rows, gain_phrase, title_phrase
 from ..text.wording import (
     action,
     headline_facts,
@@ -303,14 +303,8 @@ def print_legend(columns: list[Column], console: Console) -> None:
 # --- a thread plan -------------------------------------------------------------------------------
 
 
-_LEGEND = (
-    "gain: in requests/s or as named, of the plan over the plan without the piece, with the 95% "
-    "interval of what the two do not share"
-)
-
-
 def print_thread_plan(plan: ThreadPlan, console: Console) -> None:
-    """Print who gets which CPUs, what each piece gains, and how to install it."""
+    """Print who gets which CPUs, what that gains, and how to install it."""
     console.print()
     console.print(Text(title_phrase(plan), style="bold"))
     table = Table.grid(padding=(0, 2))
@@ -321,16 +315,9 @@ def print_thread_plan(plan: ThreadPlan, console: Console) -> None:
     console.print(Padding(table, (0, 0, 0, 2)))
     for note in plan.notes:
         console.print(Text(note, style="dim"))
-    rows = gain_rows(plan)
-    if rows:
-        console.print()
-        cells = [list(column) for column in zip(*rows, strict=True)]
-        columns = [
-            Column(name, own, wraps=name != GAINS_HEADER[-1], to_the_right=False)
-            for name, own in zip(GAINS_HEADER, cells, strict=True)
-        ]
-        print_most_columns(columns, console, dispensable=())
-        console.print(Text(_LEGEND, style="dim"))
+    gain = gain_phrase(plan)
+    if gain:
+        console.print(Text(gain))
     if plan.start:
         console.print()
         console.print(Text("Start it with", style="bold"))

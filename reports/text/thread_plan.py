@@ -1,7 +1,7 @@
-"""A thread plan in words: who gets which CPUs, and what each piece gains."""
+"""A thread plan in words: who gets which CPUs, and what that gains."""
 
 from forecache.models.advice.recommend import Recommendation
-from forecache.models.advice.thread_plan.gains import PieceGain
+from forecache.models.advice.thread_plan.gains import PlanGain
 from forecache.models.advice.thread_plan.placement import cpu_list
 from forecache.models.advice.thread_plan.plan import ThreadPlan
 from forecache.sim.statistics import Estimate
@@ -9,21 +9,8 @@ from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
 from .differences import NAMES, change
 
-GAINS_HEADER = ("piece", "over", "gain (95%)")
-
 _SAME = Estimate(1.0, 1.0, 1.0)
 """Of two that run the same simulation."""
-
-_PIECES = {
-    "threads": "threads",
-    "neighbours": "neighbours kept off",
-    "interrupts": "interrupts apart",
-    "background threads": "background threads",
-    "saving child": "saving child",
-    "saving child beside the server": "saving child",
-    "main thread alone": "main thread alone",
-    "whole plan": "whole plan",
-}
 
 
 def title_phrase(plan: ThreadPlan) -> str:
@@ -61,20 +48,20 @@ def cpu_rows(plan: ThreadPlan) -> list[tuple[str, str]]:
     return [(who, cpu_list(cpus) or left[who]) for who, cpus in rows if cpus or who in left]
 
 
-def gain_rows(plan: ThreadPlan) -> list[tuple[str, str, str]]:
-    """A row for each piece, under `GAINS_HEADER`."""
-    return [(_PIECES[each.piece], _against(each), gain_phrase(each)) for each in plan.gains]
+def gain_phrase(plan: ThreadPlan) -> str:
+    """`Gain over threads left to the kernel: +38% (+31% to +45%)`; empty if nothing is kept apart.
+
+    Of p99: `p99 −12% (−20% to −3%)`; an interval that includes zero is no clear difference.
+    """
+    if plan.gain is None:
+        return ""
+    return f"Gain over threads left to the kernel: {_amount(plan.gain)}"
 
 
-def _against(gain: PieceGain) -> str:
-    return "; ".join(text for text in (gain.against, gain.note) if text).replace("'", "’")
-
-
-def gain_phrase(gain: PieceGain) -> str:
-    """`+38% (+31% to +45%)`, `p99 −12% (−20% to −3%)`, `no clear difference (−3% to +58%)`."""
+def _amount(gain: PlanGain) -> str:
     found = next((each for each in gain.differences if each.quantity == gain.decides), None)
     if found is None:
-        return gain.verdict
+        return f"{gain.verdict} ({gain.note})".replace("'", "’")
     text = change(found)
     if gain.verdict == NO_CLEAR_DIFFERENCE:
         text = NO_CLEAR_DIFFERENCE if found.ratio in (None, _SAME) else f"{gain.verdict} ({text})"

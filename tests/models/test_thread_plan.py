@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from forecache.models.advice.answers import load_cases
 from forecache.models.advice.thread_plan.gains import (
-    PieceGain,
-    Simulations,
+    PlanGain,
+    Variants,
     as_planned,
-    gains_of,
+    gain_of,
     placement_for,
     to_the_kernel,
 )
@@ -228,7 +228,7 @@ def test_physical_cores_of_its_own_meet_neither_interrupts_nor_generators() -> N
 FEW: dict[str, Any] = {"draws": 2, "replications": 2, "requests": 2000}
 
 
-def planned(source: dict[str, Any]) -> tuple[Placement, list[PieceGain]]:
+def planned(source: dict[str, Any]) -> tuple[Placement, PlanGain | None]:
     fields = {
         "host": "m7i.2xlarge",
         "engine": "valkey",
@@ -237,51 +237,38 @@ def planned(source: dict[str, Any]) -> tuple[Placement, list[PieceGain]]:
     }
     [(case, system)] = load_cases({**fields, **source})
     [chosen] = predict_cases([(case, system)], **FEW)
-    simulations = Simulations([chosen], seed=1, executor=None, progress=None)  # type: ignore[arg-type]
-    placement, _ = placement_for(chosen, simulations)
-    return placement, gains_of(chosen, placement, simulations)
-
-
-def of(gains: list[PieceGain], piece: str) -> PieceGain:
-    return next(each for each in gains if each.piece == piece)
+    variants = Variants(chosen, seed=1)
+    placement = placement_for(chosen, variants)
+    return placement, gain_of(chosen, placement, variants)
 
 
 @pytest.mark.usefixtures("short_runs")
-def test_neighbours_kept_off_and_a_child_that_inherits_are_gains() -> None:
-    placement, gains = planned({"io_threads": 2, "other_busy_threads": 14, "irq_cores": 1})
+def test_neighbours_kept_off_are_a_gain() -> None:
+    placement, gain = planned(
+        {"host": "c7g.2xlarge", "io_threads": 2, "other_busy_threads": 14, "irq_cores": 1}
+    )
     assert placement.whole_cores
     assert placement.interrupts == (0,)
-    # The whole plan has an interval too, but of runs as short as these it says nothing.
-    for piece in ("neighbours", "saving child beside the server"):
-        gain = of(gains, piece)
-        assert gain.verdict == "gains", piece
-        [told] = [each for each in gain.differences if each.quantity == "throughput_rps"]
-        assert told.ratio is not None
-        assert 1.2 < told.ratio.low < told.ratio.value < told.ratio.high
-    child = of(gains, "saving child")
-    assert child.verdict == "not modelled"  # it would meet the neighbours
-    assert of(gains, "background threads").verdict == "not modelled"
+    assert gain is not None
+    assert gain.verdict == "gains"
+    [told] = [each for each in gain.differences if each.quantity == "throughput_rps"]
+    assert told.ratio is not None
+    assert 1.2 < told.ratio.low < told.ratio.value < told.ratio.high
 
 
 @pytest.mark.usefixtures("short_runs")
 def test_with_cores_to_spare_nothing_differs_and_nothing_is_simulated_twice() -> None:
-    _, gains = planned({"host": "c7g.2xlarge", "io_threads": 1})
-    child = of(gains, "saving child")
-    assert child.verdict == NO_CLEAR_DIFFERENCE
-    for ratio in (each.ratio for each in child.differences):
+    _, gain = planned({"host": "c7g.2xlarge", "io_threads": 1, "transport": "unix_socket"})
+    assert gain is not None
+    assert gain.verdict == NO_CLEAR_DIFFERENCE
+    for ratio in (each.ratio for each in gain.differences):
         assert ratio is not None
         assert ratio.low == ratio.value == ratio.high == 1.0
-    assert of(gains, "neighbours").verdict == "not modelled"
-    for gain in gains:
-        assert (gain.verdict == "not modelled") == (not gain.differences)
-        assert gain.note or gain.differences
 
 
-@pytest.mark.usefixtures("short_runs")
-def test_threads_that_share_a_list_may_gain_by_a_main_thread_alone() -> None:
-    placement, gains = planned({"host": "c7g.2xlarge", "io_threads": 3, "cores": 2})
-    assert len(placement.server) == 2
-    assert of(gains, "main thread alone").verdict in ("gains", "loses", NO_CLEAR_DIFFERENCE)
+def test_nothing_is_gained_where_nothing_is_kept_apart() -> None:
+    _, gain = planned({"host": "c7g.large", "io_threads": 2})
+    assert gain is None
 
 
 def test_busy_neighbours_on_siblings_are_not_modelled_unless_all_are_busy() -> None:
@@ -307,7 +294,7 @@ def test_no_plan_for_a_service() -> None:
         {"host": "r7g.large", "engine": "elasticache-redis", "workload": {"clients": 10}}
     )
     [chosen] = predict_cases([(case, system)], draws=2, replications=2, requests=500)
-    made = thread_plan(chosen, [], seed=1, executor=None, progress=None)  # type: ignore[arg-type]
+    made = thread_plan(chosen, seed=1, executor=None, progress=None)  # type: ignore[arg-type]
     assert made is None
 
 

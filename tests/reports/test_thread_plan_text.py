@@ -7,7 +7,7 @@ from rich.console import Console
 
 from forecache.models.advice.node_answers import Recommended
 from forecache.models.advice.paired import PairedQuantity
-from forecache.models.advice.thread_plan.gains import GainVerdict, PieceGain
+from forecache.models.advice.thread_plan.gains import GainVerdict, PlanGain
 from forecache.models.advice.thread_plan.plan import ThreadPlan
 from forecache.reports.page.html import render_html
 from forecache.reports.terminal.answers import print_recommendation, print_thread_plan
@@ -21,21 +21,10 @@ from tests.reports.study_fixture import graviton_target, study
 RATIO = Estimate(1.24, 0.97, 1.58)
 
 
-def gain(verdict: GainVerdict, quantity: str, ratio: Estimate) -> PieceGain:
+def gain(verdict: GainVerdict, quantity: str, ratio: Estimate) -> PlanGain:
     verdicts = {"gains": "higher", "loses": "lower"}
     told = PairedQuantity(quantity, None, None, ratio, verdicts.get(verdict, NO_CLEAR_DIFFERENCE))
-    return PieceGain("interrupts", "the server's threads taking them", verdict, quantity, [told])
-
-
-def test_a_gain_in_words() -> None:
-    assert gain_phrase(gain("gains", "throughput_rps", RATIO)) == "+24% (−3.0% to +58%)"
-    unclear = gain(NO_CLEAR_DIFFERENCE, "throughput_rps", RATIO)
-    assert gain_phrase(unclear) == "no clear difference (−3.0% to +58%)"
-    assert gain_phrase(gain("loses", "p99_ms", RATIO)) == "p99 +24% (−3.0% to +58%)"
-    same = Estimate(1.0, 1.0, 1.0)
-    assert gain_phrase(gain(NO_CLEAR_DIFFERENCE, "throughput_rps", same)) == "no clear difference"
-    nothing = PieceGain("background threads", "", "not modelled", "", [], "why")
-    assert gain_phrase(nothing) == "not modelled"
+    return PlanGain(verdict, quantity, [told])
 
 
 PLAN = ThreadPlan(
@@ -52,11 +41,24 @@ PLAN = ThreadPlan(
     start="taskset -c 0-4,12 valkey-server valkey.conf",
     files={},
     notes=["A note that is as long as notes are: it goes on and on beyond eighty columns, here."],
-    gains=[
-        gain(NO_CLEAR_DIFFERENCE, "p99_ms", Estimate(1.24, 0.01, 15.8)),
-        PieceGain("background threads", "", "not modelled", "", [], "it is not simulated"),
-    ],
+    gain=gain(NO_CLEAR_DIFFERENCE, "p99_ms", Estimate(1.24, 0.01, 15.8)),
 )
+
+
+def test_a_gain_in_words() -> None:
+    def said(gain: PlanGain | None) -> str:
+        return gain_phrase(replace(PLAN, gain=gain)).removeprefix(
+            "Gain over threads left to the kernel: "
+        )
+
+    assert said(gain("gains", "throughput_rps", RATIO)) == "+24% (−3.0% to +58%)"
+    unclear = gain(NO_CLEAR_DIFFERENCE, "throughput_rps", RATIO)
+    assert said(unclear) == "no clear difference (−3.0% to +58%)"
+    assert said(gain("loses", "p99_ms", RATIO)) == "p99 +24% (−3.0% to +58%)"
+    same = Estimate(1.0, 1.0, 1.0)
+    assert said(gain(NO_CLEAR_DIFFERENCE, "throughput_rps", same)) == "no clear difference"
+    assert said(PlanGain("not modelled", "", [], "a reason")) == "not modelled (a reason)"
+    assert said(None) == ""
 
 
 def test_where_nothing_is_recommended_it_says_why_there_is_no_plan() -> None:
@@ -75,7 +77,7 @@ def test_it_fits_and_says_all() -> None:
     print_thread_plan(PLAN, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert max(map(len, text.splitlines())) <= 80
-    for said in ("16 CPUs, 2 a core", "5-7,13-15", "left to the kernel", "8-11", "not modelled"):
+    for said in ("16 CPUs, 2 a core", "5-7,13-15", "left to the kernel", "8-11"):
         assert said in text
     assert "p99 no clear difference (−99% to +1480%)" in text
 

@@ -1,15 +1,14 @@
-"""The thread plan of a recommended setting: CPUs, lines, and what each piece gains."""
+"""The thread plan of a recommended setting: CPUs, lines, and what it gains."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from forecache.sim.plain import Result
 
 from ...prediction.predict import Prediction, Progress
-from .gains import PieceGain, Simulations, gains_of, machine_of, placement_for
+from .gains import PlanGain, Variants, gain_of, machine_of, placement_for
 from .lines import can_be_placed, conf_lines, files_of, forks, has_lists, taskset_line
 from .placement import Placement, SiblingCpus
 
@@ -41,12 +40,12 @@ class ThreadPlan(Result):
     files: dict[str, str]
     """What to install, by path."""
     notes: list[str]
-    gains: list[PieceGain]
+    gain: PlanGain | None
+    """Over leaving all threads to the kernel; None where nothing is kept apart."""
 
 
 def thread_plan(
     chosen: Prediction,
-    others: Sequence[Prediction],
     *,
     seed: int,
     executor: Executor,
@@ -58,17 +57,14 @@ def thread_plan(
     ----------
     chosen
         The setting, predicted as the scenario has it.
-    others
-        Other settings that were predicted with the same seed.
+    seed
+        With which it was predicted.
     """
     scenario, system = chosen.case.scenario, chosen.system
     if not can_be_placed(system.engine):
         return None
-    simulations = Simulations([chosen, *others], seed=seed, executor=executor, progress=progress)
-    placement, turned_down = placement_for(chosen, simulations)
-    gains = gains_of(chosen, placement, simulations)
-    if turned_down is not None:
-        gains = [turned_down if each.piece == "interrupts" else each for each in gains]
+    variants = Variants(chosen, seed, executor, progress)
+    placement = placement_for(chosen, variants)
     machine = machine_of(scenario, system)
     return ThreadPlan(
         cpus=machine.cpus,
@@ -84,7 +80,7 @@ def thread_plan(
         start=taskset_line(scenario, system.engine, placement) if placement.separates else "",
         files=files_of(scenario, system.engine, machine, placement),
         notes=_notes(chosen, placement),
-        gains=gains,
+        gain=gain_of(chosen, placement, variants),
     )
 
 
