@@ -163,6 +163,8 @@ def rows_of(points: Sequence[Mapping[str, Any]], profile: str) -> list[Row]:
 def _host_of(folder: Path, bundle: Bundle) -> dict[str, Any]:
     """What the page says of a host, of its folder and a bundle that was made there."""
     method = Bundle.load(next(folder.glob("*/redis-benchmark"))).manifest.method
+    driven = [Bundle.load(path) for tool in TOOLS for path in folder.glob(f"*/{tool}")]
+    windows = [window for each in driven for point in each.points for window in point.repetitions]
     return {
         "id": folder.name,
         "title": "" if bundle.host is None else bundle.host.title,
@@ -170,6 +172,7 @@ def _host_of(folder: Path, bundle: Bundle) -> dict[str, Any]:
         "seeds": rounds.seeds_of(folder),
         "windows": method.repetitions,
         "window_s": method.window_s,
+        "disturbed": sum(not window.quiet for window in windows) / len(windows),
     }
 
 

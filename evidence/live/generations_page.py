@@ -57,8 +57,12 @@ def pages() -> Files:
         " was changed in the model after earlier rounds had been seen is listed apart"
         " ([models.md](models.md#what-was-decided-with-the-results-in-view)). Memcached, which"
         " these tools don't drive, and engines with I/O threads follow at the end. In the id of a"
-        " host 25-1 stands for Zen 3, 25-17 for Zen 4, 26-2 for Zen 5. The Zen 3 host had busy"
-        " neighbours, the Zen 5 host hardly any; that of Zen 4 lies between.",
+        " host 25-1 stands for Zen 3, 25-17 for Zen 4, 26-2 for Zen 5, 6-106 for Ice Lake. The"
+        " Zen 3 host had busy neighbours, the Zen 5 host hardly any; that of Zen 4 lies between."
+        " The cores of the Ice Lake host were up to 1.5 times slower for moments or minutes, as if"
+        " somebody had their other hyperthreads: calibrations were disturbed as much as points,"
+        " and errors there say as much of the hour as of the model"
+        " ([limits.md](limits.md#how-to-read-the-accuracy-figures)).",
         "",
         "*Observed*: the engine was calibrated on this host with forecache's own load generator"
         " (`forecache observe`, `forecache calibrate`). *Anchored*: the profile that comes with"
@@ -83,7 +87,8 @@ def pages() -> Files:
             "",
             f"{host['title']}; measured {host['date']}. Seed of the points:"
             f" {', '.join(str(seed) for seed in host['seeds'])}."
-            f" {host['windows']} windows of {host['window_s']:g} s a point.",
+            f" {host['windows']} windows of {host['window_s']:g} s a point;"
+            f" {host['disturbed']:.0%} of them were disturbed.",
             "",
         ]
         for label in PROFILES:
