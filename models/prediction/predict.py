@@ -623,9 +623,9 @@ def _drawn(scenario: Scenario, system: System, seed: int, draw: int, pilot: Pilo
 def brief_run(inputs: NodeInputs, pilot: Pilot, *, seed: int, replication: int) -> Metrics:
     """A run at other numbers; its window is that of the nominal ones, so that it needs no pilot.
 
-    It begins with the threads that these had settled on. Where the engine leaves them, one that
-    gives it time for that takes its place; where it goes on starting and stopping a thread, one
-    that holds a whole turn of that.
+    The run begins with as many threads as the engine had settled on at the nominal numbers. If the
+    engine changes that number, the run is repeated with time to settle; if it keeps starting and
+    stopping a thread, in a window that holds a whole turn of that.
 
     Parameters
     ----------
@@ -646,8 +646,8 @@ def brief_run(inputs: NodeInputs, pilot: Pilot, *, seed: int, replication: int) 
 
     result = drawn(window(inputs, pilot, requests=DRAW_REQUESTS, brief=True))
     closed = inputs.scenario.workload.arrival == "closed_loop"
-    left = result.final_active_threads != pilot.active_threads
-    if inputs.policy.samples_load and closed and left:
+    changed = result.final_active_threads != pilot.active_threads
+    if inputs.policy.samples_load and closed and changed:
         result = drawn(window(inputs, pilot, requests=DRAW_REQUESTS, brief=True, near=NEAR))
     if inputs.policy.samples_load and result.counters["activations"] > 0:
         turning = replace(pilot, trying_fewer=True)

@@ -112,8 +112,8 @@ def window(
     brief
         Whether fewer round trips do, and one of many threads need not be stopped and started.
     near
-        By how many threads a closed loop may settle on others than the pilot: `NEAR`, or in brief
-        windows none, if left out.
+        How far from the pilot's number of threads a closed loop may settle; if left out `NEAR`, in
+        brief windows 0.
     """
     near = (0 if brief else NEAR) if near is None else near
     workload = inputs.scenario.workload

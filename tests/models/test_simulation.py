@@ -13,7 +13,8 @@ from forecache.models.node.simulate import NodeResult
 from forecache.models.prediction import node_setup as setups
 from forecache.models.prediction import run_length, simulation
 from forecache.models.prediction.node_setup import node_setup
-from forecache.models.prediction.run_length import Window, settling_ps, window
+from forecache.models.prediction.predict import DRAW_REQUESTS, brief_run
+from forecache.models.prediction.run_length import NEAR, Window, settling_ps, window
 from forecache.models.prediction.simulation import at_rate, pilot_run, run, times_near, times_of
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
@@ -77,6 +78,24 @@ def test_the_warm_up_outlasts_the_transient(engine: str) -> None:
 def active_threads(result: NodeResult) -> float:
     """Active I/O threads, on average over the window."""
     return result.counters["active_thread_ps"] / (result.window_s * 1e12)
+
+
+@pytest.mark.parametrize("io_threads", [4, 8, 12])
+def test_draws_that_begin_with_the_pilots_threads_serve_what_others_do(io_threads: int) -> None:
+    """Each has the throughput that it has with time to settle, and their mean is the same."""
+    workload = {"clients": 650, "keys": 100_000}
+    inputs = inputs_of("valkey-9.1", io_threads=io_threads, workload=workload)
+    pilot = pilot_run(inputs, times_of(inputs), seed=1)
+    system = System(HOST, inputs.engine, load_generator("valkey-benchmark"))
+    settled = window(inputs, pilot, requests=DRAW_REQUESTS, brief=True, near=NEAR)
+    logs = []
+    for number in range(8):
+        drawn = system.inputs(inputs.scenario, draw=number)
+        brief = brief_run(drawn, pilot, seed=1, replication=number)
+        long = run(drawn, requests=DRAW_REQUESTS, seed=1, replication=number, window_ps=settled)
+        logs.append(np.log(brief.values["throughput_rps"] / long.throughput_rps))
+    assert np.abs(logs).max() < 0.05
+    assert abs(np.mean(logs)) < 0.01
 
 
 def test_a_loop_that_begins_near_where_it_settles_ends_up_where_others_do() -> None:
