@@ -296,6 +296,13 @@ class HostProfile(Group):
             numbers[name] = value
         return self._as_speed(numbers)
 
+    def number(self, name: str) -> float:
+        """A number by `HostSpeed` field, as `speed` takes it in `values`.
+
+        That of a call on sockets is without what a busy peer adds, which `speed` multiplies by.
+        """
+        return self._numbers[name]
+
     @cached_property
     def _nominal_speed(self) -> HostSpeed:
         return self._as_speed(dict(self._numbers))

@@ -313,10 +313,10 @@ _SCALED = {
 
 
 def _found_speed(host: HostProfile) -> dict[str, float]:
-    """The numbers of a fitted host that its capture doesn't have, by `HostSpeed` field."""
+    """The numbers of a fitted host that its capture doesn't have, as `HostProfile.speed` takes."""
     kernel = {name: getattr(host.kernel, name) for names in _SCALED.values() for name in names}
     fitted = [name for name, leaf in kernel.items() if leaf and leaf.source == "bundle"]
-    return {name: getattr(host.speed(), name) for name in (*HOST_NAMES, *fitted)}
+    return {name: host.number(name) for name in (*HOST_NAMES, *fitted)}
 
 
 def _as_found(host: HostProfile, prior: Prior, posterior: Posterior) -> Kernel:

@@ -15,7 +15,10 @@ from forecache.calibration.fit.prior import Prior, known_of, prior_error, prior_
 from forecache.calibration.fit.regression import Posterior, Problem, fit
 from forecache.calibration.fit.work_model import HOST_NAMES, INSTRUCTIONS, SCALES, WorkModel
 from forecache.calibration.observe.design import design_points
+from forecache.hwprofiles.schema import SOCKET_CALLS
+from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
+from forecache.models.prediction.system import System
 from tests.calibration.known_engine import observed, written
 
 WORK = [*INSTRUCTIONS, *SCALES]
@@ -264,3 +267,15 @@ def test_an_engine_without_an_error_of_its_own_says_nothing() -> None:
     own = known_error(load_engine("valkey-9.1"))
     assert own is not None
     assert own.points == 56
+
+
+def test_what_a_fit_finds_of_its_host_is_applied_once() -> None:
+    folder = Path("evidence/generations/captured-intel-r-xeon-r-processor-6-167-2cpus/redis-6.2.11")
+    bundle = Bundle.load(Path(__file__).parents[2] / folder / "calibration")
+    assert bundle.host is not None
+    assert bundle.host.peer_curve is not None
+    fitted = fit_bundle(bundle, known=known_of(bundle))
+    found = System(bundle.host, fitted.profile, load_generator("forecache")).numbers().speed
+    assert found.tcp_send_ns != bundle.host.speed().tcp_send_ns
+    for name in (*SOCKET_CALLS, "wake_send_ns", "block_ns", "user_ipc"):
+        assert getattr(found, name) == pytest.approx(getattr(fitted.host.speed(), name)), name
