@@ -35,7 +35,7 @@ from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topo
 from .quantity import Curve, Origin, Quantity, Source, evaluate, ranges_of
 from .record import Record
 from .reuse import ReusedHost
-from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed, peer_scale
+from .speed import PEER_CHANGES, READ_BYTES, SEGMENT_BYTES, HostSpeed, peer_scale
 
 # --- how many instructions a core holds that are begun and not finished ---------------------------
 
@@ -310,7 +310,9 @@ class HostProfile(Group):
     def _as_speed(self, numbers: dict[str, float]) -> HostSpeed:
         counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
         longer = peer_scale(self._curves["peer_curve"])
-        numbers |= {name: longer * numbers[name] for name in SOCKET_CALLS}
+        changes = 1.0 + PEER_CHANGES * (longer - 1.0)
+        factors = dict.fromkeys(SOCKET_CALLS, longer) | {"epoll_ctl_ns": changes}
+        numbers |= {name: factor * numbers[name] for name, factor in factors.items()}
         return HostSpeed(host_id=self.id, **self._curves, **counts, **numbers)  # type: ignore[arg-type]
 
     @cached_property

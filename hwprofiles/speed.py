@@ -42,7 +42,12 @@ how a capture measures it: sockets, their locks and lists go back and forth more
 Seven engines under valkey-benchmark, pipeline 1, on a Zen 5 virtual machine whose hypervisor moved
 the CPUs meanwhile: 7.0 us of CPU a request in the server and 9.0 in the tool while the factor was
 1.05 (26 ns between cores), 8.4 and 11.0 while it was 1.24 (121 ns). The server asks for 1.7, the
-tool for 1.4. That is one host; 1 to 2.5 would not surprise."""
+tool, half of whose calls are epoll_ctl (`PEER_CHANGES`), for 1.4 of all its calls. That is one
+host; 1 to 2.5 would not surprise."""
+
+PEER_CHANGES = 0.17
+"""What a peer adds to an epoll_ctl, against what it adds to a send and a receive: they take 1.15
+and 1.94 times as long (`python benchmarks/epoll_changes.py` on a Xeon 6 guest; 0.15 to 0.18)."""
 
 
 @dataclass(frozen=True)
