@@ -122,7 +122,7 @@ def plan(
         headroom, memory, latencies with intervals, `probability` that the objective is met with
         what draws leave open of it), `milestones` of growth and `failures`. `today` is what runs
         now, `keeps_today` whether it stays, `recommended` what to run; `with_traffic` says how the
-        order would change with what is paid besides nodes. `excuses` say why alternatives to the
+        order would change with what is paid besides nodes. `rejected` says why alternatives to the
         first plan were turned down, `front` has the cost of nodes against headroom, `serverless`
         the bills of serverless caches, `compression` what values that clients compress change;
         `not_offered`, `search`, `warnings`, `provenance`. With

@@ -290,10 +290,10 @@ def explain(
     Returns
     -------
     Explained
-        What `simulate` returns; per point `journey`, its latency station by station; `shown`, the
-        index of the point to look at and whether it is the recommended one, or only closest to an
-        `slo` that none meets; `timeline`, what was written; `numbers`; `measure_next`: what each
-        measurement would narrow; and `sensitivity`.
+        What `simulate` returns; per point `latency_breakdown`, its latency station by station;
+        `shown`, the index of the point to look at and whether it is the recommended one, or only
+        closest to an `slo` that none meets; `timeline`, what was written; `numbers`;
+        `measure_next`: what each measurement would narrow; and `sensitivity`.
 
     Raises
     ------

@@ -375,7 +375,9 @@ def explain(
     if progress is not None:
         progress("tracing requests")
     points = [
-        ExplainedPoint(**vars(each.point), journey=latency_breakdown_of(each.prediction, seed=seed))
+        ExplainedPoint(
+            **vars(each.point), latency_breakdown=latency_breakdown_of(each.prediction, seed=seed)
+        )
         for each in found
     ]
     return Explained(

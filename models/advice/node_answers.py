@@ -121,7 +121,7 @@ class StudyTarget(Recommended):
 class ExplainedPoint(Point):
     """A point, and where the latency of its requests goes."""
 
-    journey: LatencyBreakdown | None
+    latency_breakdown: LatencyBreakdown | None
     """None where nothing is completed, requests pile up, or too many are on the way to trace."""
 
 

@@ -217,7 +217,7 @@ def _serverless_usd(answer: PlanAnswer) -> float | None:
 
 
 def _why_not(answer: PlanAnswer) -> str | None:
-    first = answer.excuses[0] if answer.excuses else None
+    first = answer.rejected[0] if answer.rejected else None
     return None if first is None else f"{first.what}: {first.why}"
 
 

@@ -18,8 +18,8 @@ down.
 | `search.py`    | best first: the offers whose bound is cheapest are raced, the cheapest are  |
 |                | simulated in full, and no offer whose bound is dearer than these            |
 | `ranking.py`   | which of the plans comes first, and which ones nothing tells apart          |
-| `prospects.py` | when growth reaches which limit, what a lost node or zone leaves            |
-| `excuses.py`   | why alternatives were turned down                                           |
+| `forecast.py` | when growth reaches which limit, what a lost node or zone leaves            |
+| `rejected.py`   | why alternatives were turned down                                           |
 | `front.py`     | cost against headroom                                                       |
 | `serverless.py`| the bill of a serverless cache for the same demand                          |
 | `data_tiering.py` | nodes that keep values on an SSD, for the same demand                   |

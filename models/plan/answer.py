@@ -24,12 +24,12 @@ from .bill.data_tiering import data_tiering_of
 from .bill.lines import billed
 from .compression.effect import effect_of
 from .compression.ratios import Ratios, compressed, ratios_of
-from .excuses import excuses_of, nothing_holds, one_thread_of, todays_excuse
+from .forecast import forecast, forecast_of_today
 from .front import front_of
 from .offers import Offer, Refused, offers_of, todays_offer
-from .prospects import prospects, prospects_of_today
 from .race import BOUNDED, RACED, SETTLED, SIZED, Entry
 from .ranking import tied
+from .rejected import nothing_holds, one_thread_of, rejected_alternatives, rejected_today
 from .results import NotOffered, PlanAnswer, RankedPlan, SearchCounts
 from .schema import PlanScenario, as_mapping
 from .search import FoundPlans, search
@@ -99,7 +99,7 @@ def plan(
             answer = _with_compression(answer, asked, ratios, found.plans, offers)
     check_plan(answer)
     if answer.recommended is None:
-        first = answer.excuses[0]
+        first = answer.rejected[0]
         raise InfeasibleError(
             f"{file}: nothing that may be chosen meets the objectives; {first.what}: {first.why}.",
             result=answer,
@@ -143,8 +143,8 @@ def _answer(
     """Everything that is told of what the search found."""
     if progress is not None:
         progress("looking at growth and failures")
-    calls = [executor.submit(prospects, scenario, entry, seed) for entry in found.plans]
-    ran = None if today is None else executor.submit(prospects_of_today, scenario, today, seed)
+    calls = [executor.submit(forecast, scenario, entry, seed) for entry in found.plans]
+    ran = None if today is None else executor.submit(forecast_of_today, scenario, today, seed)
     alone = executor.submit(one_thread_of, scenario, found.plans[0], seed) if found.plans else None
     ties = [False, *(tied(*pair) for pair in pairwise(found.plans))]
     plans = [replace(call.result(), tied=tie) for call, tie in zip(calls, ties, strict=False)]
@@ -153,11 +153,13 @@ def _answer(
     keeps = _keeps(runs_now, plans)
     if plans and alone is not None:
         others = [*found.plans[1:], *found.others]
-        excuses = excuses_of(scenario, found.plans[0], others, one_thread=alone.result())
+        rejected = rejected_alternatives(
+            scenario, found.plans[0], others, one_thread=alone.result()
+        )
         if runs_now is not None:
-            excuses.append(todays_excuse(plans[0], runs_now, keeps=keeps))
+            rejected.append(rejected_today(plans[0], runs_now, keeps=keeps))
     else:
-        excuses = nothing_holds(found.others, refused)
+        rejected = nothing_holds(found.others, refused)
     demand, months = scenario.demand, scenario.demand.horizon_months
     return PlanAnswer(
         kind="plan",
@@ -168,7 +170,7 @@ def _answer(
         plans=plans,
         keeps_today=keeps,
         with_traffic=order_with_traffic(plans, runs_now, found.others),
-        excuses=excuses,
+        rejected=rejected,
         front=front_of(scenario, found.entries),
         today=runs_now,
         serverless=serverless_of(scenario, offers, best_usd=best_usd),

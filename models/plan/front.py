@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from .bounds import memory_used
-from .prospects import setting_of
+from .forecast import setting_of
 from .race import RACED, Entry
 from .results import FrontPoint
 from .schema import PlanScenario

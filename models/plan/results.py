@@ -153,7 +153,7 @@ class RankedPlan(Result):
 
 
 @dataclass(frozen=True)
-class Excuse(Result):
+class Rejected(Result):
     """An alternative to the best plan, and why it was turned down."""
 
     kind: str
@@ -404,7 +404,7 @@ class PlanAnswer(Displayed):
     plan costs less by a tenth."""
     with_traffic: str
     """How the order would change with what is paid besides nodes; empty if it wouldn't."""
-    excuses: list[Excuse]
+    rejected: list[Rejected]
     """Why not something else than the first; without one, why nothing meets the objectives."""
     front: list[FrontPoint]
     """Cost against headroom, the cheapest first."""

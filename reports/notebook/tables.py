@@ -104,7 +104,7 @@ def _explained(result: Explained) -> Tables:
     return {
         "points": lambda: points_table(result.points),
         "stages": lambda: stages_table(result.points),
-        "journey": lambda: _journey(result.points),
+        "latency_breakdown": lambda: _latency_breakdown(result.points),
         "numbers": lambda: flat_table(result.numbers),
         **({} if asked is None else {"sensitivity": lambda: _sensitivity(asked)}),
     }
@@ -124,13 +124,13 @@ def _sensitivity(found: Sensitivity) -> TidyTable:
     )
 
 
-def _journey(points: Sequence[ExplainedPoint]) -> TidyTable:
+def _latency_breakdown(points: Sequence[ExplainedPoint]) -> TidyTable:
     return tidy(
         [
             flat(station, point=number, **point.given)
             for number, point in enumerate(points)
-            if point.journey is not None
-            for station in point.journey.stations
+            if point.latency_breakdown is not None
+            for station in point.latency_breakdown.stations
         ]
     )
 
@@ -159,7 +159,7 @@ def _planned(result: PlanAnswer) -> Tables:
     return {
         "plans": lambda: answered(plan_columns(), each, given=[{} for _ in each]),
         "front": lambda: flat_table(result.front),
-        "excuses": lambda: flat_table(result.excuses),
+        "rejected": lambda: flat_table(result.rejected),
     }
 
 

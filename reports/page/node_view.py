@@ -91,12 +91,13 @@ def explained_view(answer: Explained, question: Question) -> dict[str, Any]:
             table=_table(_headed(explained.STAGE_COLUMNS), explained.stage_rows(point)),
         )
     )
-    if point.journey:
+    if point.latency_breakdown:
         parts.append(
             _part(
-                explained.stations_title(setting, point.journey),
+                explained.stations_title(setting, point.latency_breakdown),
                 table=_table(
-                    _headed(explained.STATION_COLUMNS), explained.station_rows(point.journey)
+                    _headed(explained.STATION_COLUMNS),
+                    explained.station_rows(point.latency_breakdown),
                 ),
             )
         )

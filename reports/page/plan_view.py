@@ -22,7 +22,6 @@ from ..text.plans import (
     cost_phrase,
     data_tiering_phrase,
     demand_phrase,
-    excuses_heading,
     failure_phrase,
     front_rows,
     headline,
@@ -32,6 +31,7 @@ from ..text.plans import (
     plan_title,
     ranked_legend,
     ranked_rows,
+    rejected_heading,
     search_phrase,
     serverless_phrase,
     terms_phrase,
@@ -67,16 +67,16 @@ def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
         "rows": rows,
         "chosen": chosen_row(answer),
         "with_traffic": answer.with_traffic,
-        "excuses_heading": excuses_heading(answer),
+        "rejected_heading": rejected_heading(answer),
         "ties": marks_phrase(answer),
         "legend": ranked_legend(columns),
         "compression_heading": compression_heading(packed) if packed else "",
         "compression": compression_facts(packed) if packed else [],
         "milestones": [milestone_phrase(each) for each in best.milestones] if best else [],
         "failures": [failure_phrase(loss) for loss in best.failures] if best else [],
-        "excuses": [
+        "rejected": [
             (each.what, each.why, "" if each.usd_per_month is None else usd(each.usd_per_month))
-            for each in answer.excuses
+            for each in answer.rejected
         ],
         "front": front if len(front) > 1 else [],
         "drawn": Drawer().draw(

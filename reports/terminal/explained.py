@@ -48,9 +48,11 @@ def _print_point(point: ExplainedPoint, setting: str, console: Console) -> None:
     for cells in text.stage_rows(point):
         made.add_row(*map(escape, cells))
     console.print(made)
-    if point.journey:
-        made = ruled_table(text.stations_title(setting, point.journey), *text.STATION_COLUMNS)
-        for cells in text.station_rows(point.journey):
+    if point.latency_breakdown:
+        made = ruled_table(
+            text.stations_title(setting, point.latency_breakdown), *text.STATION_COLUMNS
+        )
+        for cells in text.station_rows(point.latency_breakdown):
             made.add_row(*map(escape, cells))
         console.print(made)
     for sentence in text.limit_sentences(point):

@@ -32,7 +32,6 @@ from ..text.plans import (
     cost_phrase,
     data_tiering_phrase,
     demand_phrase,
-    excuses_heading,
     failure_phrase,
     front_rows,
     headline,
@@ -42,6 +41,7 @@ from ..text.plans import (
     plan_title,
     ranked_legend,
     ranked_rows,
+    rejected_heading,
     search_phrase,
     serverless_phrase,
     terms_phrase,
@@ -69,7 +69,7 @@ _MOST_OF_NONE = 12
 
 
 def print_plan(answer: PlanAnswer, console: Console) -> None:
-    """Print the best plan, the ranked ones, growth, failures, excuses, cost against headroom."""
+    """Print the best plan, the ranking, growth, failures, rejected ones, cost against headroom."""
     if answer.from_info is not None:
         print_told(answer, console)
         console.print()
@@ -90,7 +90,7 @@ def print_plan(answer: PlanAnswer, console: Console) -> None:
             _print_pairs(compression_facts(answer.compression), console)
         _print_growth(best, console)
         _print_failures(best, console)
-    _print_excuses(answer, console)
+    _print_rejected(answer, console)
     _print_front(answer, console)
     _print_serverless(answer, console)
     for refused in answer.not_offered:
@@ -224,14 +224,14 @@ def _print_failures(plan: RankedPlan, console: Console) -> None:
     print_sentences([failure_phrase(loss) for loss in plan.failures], console)
 
 
-def _print_excuses(answer: PlanAnswer, console: Console) -> None:
-    if not answer.excuses:
+def _print_rejected(answer: PlanAnswer, console: Console) -> None:
+    if not answer.rejected:
         return
     console.print()
-    console.print(Text(excuses_heading(answer), style="bold"))
-    shown = answer.excuses if answer.plans else answer.excuses[:_MOST_OF_NONE]
+    console.print(Text(rejected_heading(answer), style="bold"))
+    shown = answer.rejected if answer.plans else answer.rejected[:_MOST_OF_NONE]
     print_sentences([f"{each.what}: {each.why}" for each in shown], console)
-    left = len(answer.excuses) - len(shown)
+    left = len(answer.rejected) - len(shown)
     if left:
         console.print(Text(f"  and {left} more", style="dim"))
 

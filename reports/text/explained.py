@@ -35,8 +35,8 @@ def in_short(point: ExplainedPoint) -> str:
     """What a request takes at a point, in a line."""
     spent = point.server_cpu_us_per_request
     parts = ["no request" if spent is None else f"{spent.value:.2f} µs of CPU time"]
-    if point.journey:
-        parts.append(f"latency {point.journey.mean_us:.0f} µs")
+    if point.latency_breakdown:
+        parts.append(f"latency {point.latency_breakdown.mean_us:.0f} µs")
     return ", ".join([*parts, f"limited by {limit_name(point)}"])
 
 
@@ -118,10 +118,12 @@ def limit_sentences(point: ExplainedPoint) -> list[str]:
 
 def _waits(point: ExplainedPoint) -> list[str]:
     """Where a request waits most, and for which threads; nothing where it hardly waits."""
-    if point.journey is None:
+    if point.latency_breakdown is None:
         return []
-    waits = sorted((row for row in point.journey.stations if row.waits), key=lambda row: -row.us)
-    waited_us, whole_us = sum(row.us for row in waits), point.journey.mean_us
+    waits = sorted(
+        (row for row in point.latency_breakdown.stations if row.waits), key=lambda row: -row.us
+    )
+    waited_us, whole_us = sum(row.us for row in waits), point.latency_breakdown.mean_us
     if not waited_us > _WAITS_MUCH * whole_us:
         return []
     most = "; ".join(

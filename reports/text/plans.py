@@ -333,7 +333,7 @@ def failure_phrase(loss: AfterLoss) -> str:
     )
 
 
-def excuses_heading(answer: PlanAnswer) -> str:
+def rejected_heading(answer: PlanAnswer) -> str:
     """What stands above the alternatives that were turned down."""
     if not answer.plans:
         return "Why nothing else does" if answer.keeps_today else "Why nothing does"

@@ -107,7 +107,7 @@ RECOMMENDED = Recommended(**PREDICTED, recommendation=made_recommendation())
 
 
 def explaining(answer: dict[str, Any], shown: Shown | None = None) -> Explained:
-    points = [ExplainedPoint(**vars(each), journey=None) for each in answer["points"]]
+    points = [ExplainedPoint(**vars(each), latency_breakdown=None) for each in answer["points"]]
     measure_next = made_recommendation().measure_next
     return Explained(
         **(answer | {"points": points}),

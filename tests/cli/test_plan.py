@@ -36,7 +36,7 @@ def test_what_nothing_meets_is_told_with_exit_code_three(
     assert cli.main(["plan", str(file), "-q", "--json"]) == 3
     answer = json.loads(capsys.readouterr().out)
     assert answer["plans"] == []
-    assert answer["excuses"][0]["what"].startswith("c7g.large with valkey")
+    assert answer["rejected"][0]["what"].startswith("c7g.large with valkey")
 
 
 def test_a_folder_that_is_missing_is_told_before_any_work(

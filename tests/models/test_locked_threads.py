@@ -197,11 +197,11 @@ def test_memcached_is_predicted_and_its_threads_are_recommended_by_their_option(
         point = point_of(prediction, *limits_of([prediction], seed=1))
         assert point.main_thread_utilisation is None
         assert point.io_thread_utilisation == pytest.approx([1.0] * count, abs=0.02)
-        journey = latency_breakdown_of(prediction, seed=1)
-        assert journey is not None
-        threads = {row.thread for row in journey.stations}
+        latency_breakdown = latency_breakdown_of(prediction, seed=1)
+        assert latency_breakdown is not None
+        threads = {row.thread for row in latency_breakdown.stations}
         assert threads == {"worker", "network", "load generator"}
-        stations = [row.station for row in journey.stations if row.thread == "worker"]
+        stations = [row.station for row in latency_breakdown.stations if row.thread == "worker"]
         assert len(stations) == len(set(stations))
     gain = four.mean("throughput_rps") / one.mean("throughput_rps")
     assert gain == pytest.approx(4, rel=0.1)

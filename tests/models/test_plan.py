@@ -20,11 +20,11 @@ from forecache.models.plan.answer import check_plan, order_with_traffic, plan
 from forecache.models.plan.bill.lines import billed
 from forecache.models.plan.bounds import load_bound, memory_bound, memory_used
 from forecache.models.plan.chances import Chance
-from forecache.models.plan.excuses import todays_excuse
+from forecache.models.plan.forecast import _months
 from forecache.models.plan.offers import Offer, offers_of
-from forecache.models.plan.prospects import _months
 from forecache.models.plan.race import Entry, bounded
 from forecache.models.plan.ranking import ranked, tied
+from forecache.models.plan.rejected import rejected_today
 from forecache.models.plan.results import RankedPlan
 from forecache.models.plan.schema import MOST_SHARDS, PlanScenario
 from forecache.models.plan.search import search
@@ -92,13 +92,13 @@ def shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(race, "RACING", Effort(draws=1, replications=1, requests=2_000))
     monkeypatch.setattr(trials, "SATURATING_REQUESTS", 3_000)
     from forecache.models.advice import limits
-    from forecache.models.plan import excuses, prospects
+    from forecache.models.plan import forecast, rejected
     from forecache.models.prediction import predict, simulation
 
     monkeypatch.setattr(predict, "DRAW_REQUESTS", 2_000)
     monkeypatch.setattr(simulation, "OPEN_PILOT_REQUESTS", 3_000)
-    monkeypatch.setattr(excuses, "FULL", few)
-    monkeypatch.setattr(prospects, "FULL", few)
+    monkeypatch.setattr(rejected, "FULL", few)
+    monkeypatch.setattr(forecast, "FULL", few)
     monkeypatch.setattr(limits, "REQUESTS", 2_000)
 
 
@@ -513,7 +513,7 @@ def test_today_does_not_stay_where_it_cannot_fail_over(here: Executor) -> None:
     )
     answer = plan(asked, executor=here)
     assert not answer.keeps_today
-    [why] = [excuse.why for excuse in answer.excuses if excuse.kind == "today"]
+    [why] = [each.why for each in answer.rejected if each.kind == "today"]
     assert "no majority" in why
     node = answer.today.failures[0] if answer.today else None
     assert node is not None
@@ -543,7 +543,7 @@ def test_the_answer_is_whole_and_says_why(here: Executor) -> None:
     months = [m.months for m in best.milestones if m.months is not None]
     assert months == sorted(months)
     assert min(months) >= 12.0  # it holds until then
-    kinds = {excuse.kind for excuse in answer.excuses}
+    kinds = {each.kind for each in answer.rejected}
     assert {"size", "family", "engine", "today"} <= kinds or len(kinds) >= 3
     assert answer.today is not None
     assert not answer.today.meets  # one shard with a single thread
@@ -560,7 +560,7 @@ def test_nothing_that_holds_is_an_answer_too(here: Executor) -> None:
         plan(few, executor=here)
     result = caught.value.result
     assert result.plans == []
-    assert all(excuse.why for excuse in result.excuses)
+    assert all(each.why for each in result.rejected)
 
 
 @pytest.mark.usefixtures("brief")
@@ -594,7 +594,7 @@ def test_an_answer_that_contradicts_itself_is_refused(here: Executor) -> None:
     for wrong in ({"usd_per_month": 1.0}, {"bill_usd_per_month": 1.0}):
         with pytest.raises(RuntimeError, match="cost"):
             check_plan(replace(answer, plans=[replace(answer.plans[0], **wrong)]))
-    same = todays_excuse(answer.plans[0], answer.plans[0], keeps=True)
+    same = rejected_today(answer.plans[0], answer.plans[0], keeps=True)
     assert "it is the first plan" in same.why
 
 

@@ -72,14 +72,14 @@ def test_every_verb_says_the_same_of_a_point(scenario: dict[str, Any]) -> None:
     assert explained.shown.recommended == (shown == advice.setting)
     assert explained.shown.closest == (shown == advice.closest)
     for point, told in zip(simulated.points, explained.points, strict=True):
-        journey = told.journey
+        latency_breakdown = told.latency_breakdown
         assert {name: vars(told)[name] for name in vars(point)} == vars(point)
         staged = sum(row.us_per_request for row in point.stages)
         assert staged == pytest.approx(point.server_cpu_us_per_request.value)
         assert point.spinning_cpu_us_per_request >= 0.0
-        if journey is None:
+        if latency_breakdown is None:
             continue
         mean_us = 1000.0 * point.mean_ms.value
-        assert journey.mean_us == pytest.approx(mean_us)
-        assert sum(row.us for row in journey.stations) == pytest.approx(mean_us)
-        assert all(row.us >= 0.0 for row in journey.stations)
+        assert latency_breakdown.mean_us == pytest.approx(mean_us)
+        assert sum(row.us for row in latency_breakdown.stations) == pytest.approx(mean_us)
+        assert all(row.us >= 0.0 for row in latency_breakdown.stations)

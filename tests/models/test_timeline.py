@@ -150,13 +150,13 @@ def test_the_stations_add_up_to_the_mean_latency(
     # The other execution of the same run, which answers come from, has the same latency.
     taken_ps = compiled.latency.sum_ps + compiled.counters["uncounted_ps"]
     assert traced.spent_ps.total() == taken_ps
-    journey = latency_breakdown_of(prediction, seed=1)
-    assert journey is not None
-    assert journey.traced_mean_us == pytest.approx(taken_ps / compiled.completions / 1e6)
+    latency_breakdown = latency_breakdown_of(prediction, seed=1)
+    assert latency_breakdown is not None
+    assert latency_breakdown.traced_mean_us == pytest.approx(taken_ps / compiled.completions / 1e6)
     # The stations add up to the prediction that they explain, and the sample is near it.
-    total_us = sum(row.us for row in journey.stations)
+    total_us = sum(row.us for row in latency_breakdown.stations)
     assert total_us == pytest.approx(prediction.mean("mean_ms") * 1000)
-    assert total_us == pytest.approx(journey.traced_mean_us, rel=0.05)
+    assert total_us == pytest.approx(latency_breakdown.traced_mean_us, rel=0.05)
 
 
 @pytest.mark.usefixtures("short_runs")
@@ -170,7 +170,9 @@ def test_explain_writes_the_timeline_of_the_setting_to_run(tmp_path: Path) -> No
     assert len(trace["traceEvents"]) == answer.timeline.events
     assert answer.timeline.requests > 100
     for point in answer.points:
-        assert sum(row.us for row in point.journey.stations) == pytest.approx(point.journey.mean_us)
+        assert sum(row.us for row in point.latency_breakdown.stations) == pytest.approx(
+            point.latency_breakdown.mean_us
+        )
 
 
 def test_too_much_on_the_way_is_refused_by_name(tmp_path: Path) -> None:

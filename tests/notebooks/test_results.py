@@ -229,7 +229,7 @@ def test_indices_of_sensitivity_are_a_table() -> None:
     assert frame["set"].tolist() == ["uncertain", "uncertain", "choice"]
     assert frame.loc[0, ["total_low", "total", "total_high"]].tolist() == [0.5, 0.6, 0.7]
     assert set(frame["quantity"]) == {"throughput_rps"}
-    with pytest.raises(InputError, match=r"valid is points, stages, journey, numbers\.$"):
+    with pytest.raises(InputError, match=r"valid is points, stages, latency_breakdown, numbers\.$"):
         replace(explained(), sensitivity=None).to_frame("sensitivity")
 
 

@@ -61,11 +61,11 @@ def recommended(**changes: Any) -> Recommended:
 
 def explained() -> Explained:
     stations = [Station("wait to be read", "main", True, 80.5), Station("read", "main", False, 9.5)]
-    journey = LatencyBreakdown(1959, 90.0, stations, 88.0)
+    latency_breakdown = LatencyBreakdown(1959, 90.0, stations, 88.0)
     numbers = [NumberOrigin("host.clock_ghz", 2.6, "GHz", 2.5, 2.7, "published", "a page", None)]
     return Explained(
         **FIELDS,
-        points=[ExplainedPoint(**vars(made_point(4)), journey=journey)],
+        points=[ExplainedPoint(**vars(made_point(4)), latency_breakdown=latency_breakdown)],
         shown=Shown(0, recommended=True, closest=False),
         timeline=None,
         measure_next=recommendation().measure_next,

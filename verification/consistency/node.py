@@ -348,7 +348,7 @@ def _verbs(held: Held, data: dict[str, Any], point: Point, *, explained: bool) -
     threads = data["io_threads"]
     other = threads + 1
     swept = {**data, "io_threads": {"sweep": [threads, other]}}
-    journey = None
+    latency_breakdown = None
     with _quick():
         said: dict[str, Point] = {
             "simulate": answers.simulate(data).points[0],
@@ -359,7 +359,7 @@ def _verbs(held: Held, data: dict[str, Any], point: Point, *, explained: bool) -
         }
         if explained:
             explanation = answers.explain(swept).points[0]
-            said["explain"], journey = explanation, explanation.journey
+            said["explain"], latency_breakdown = explanation, explanation.latency_breakdown
     for verb, theirs in said.items():
         for name in (*SAME, "verdict", "bottleneck", "stages", "main_thread_utilisation"):
             held.that(
@@ -369,16 +369,16 @@ def _verbs(held: Held, data: dict[str, Any], point: Point, *, explained: bool) -
                 f"{getattr(point, name)}",
             )
     mean = point.mean_ms
-    if journey is not None and mean is not None:
+    if latency_breakdown is not None and mean is not None:
         held.adds_up(
             "a latency breakdown is made of its stations",
-            journey.mean_us,
-            [row.us for row in journey.stations],
+            latency_breakdown.mean_us,
+            [row.us for row in latency_breakdown.stations],
             "us",
         )
         held.adds_up(
             "a latency breakdown adds up to the mean latency",
-            journey.mean_us / 1e3,
+            latency_breakdown.mean_us / 1e3,
             [mean.value],
             f"ms, {point.verdict}",
             by=1e-3,

@@ -44,18 +44,18 @@ def setting_of(offer: Offer, shards: int, threads: int) -> PlanSetting:
     return PlanSetting(offer.name, engine.engine, engine.version, shards, offer.replicas, threads)
 
 
-def prospects(plan: PlanScenario, entry: Entry, seed: int) -> RankedPlan:
+def forecast(plan: PlanScenario, entry: Entry, seed: int) -> RankedPlan:
     """Everything that is told of a settled offer."""
-    return _prospects(plan, entry.offer, entry.holding, seed, why=entry.why)
+    return _forecast(plan, entry.offer, entry.holding, seed, why=entry.why)
 
 
-def prospects_of_today(plan: PlanScenario, offer: Offer, seed: int) -> RankedPlan:
+def forecast_of_today(plan: PlanScenario, offer: Offer, seed: int) -> RankedPlan:
     """The same of what runs now, whether it meets the objectives or not."""
     assert plan.today is not None  # asked only then
     trials = Trials(plan, offer, seed=seed)
     trial = trials.trial(plan.today.io_threads, plan.today.shards, FULL)
     why = _never(plan, offer, trial.shards) or (trial.why_not if trial.misses else None)
-    return _prospects(plan, offer, trial, seed, why=why or trial.why_not or "", misses=bool(why))
+    return _forecast(plan, offer, trial, seed, why=why or trial.why_not or "", misses=bool(why))
 
 
 def _never(plan: PlanScenario, offer: Offer, shards: int) -> str | None:
@@ -70,7 +70,7 @@ def _never(plan: PlanScenario, offer: Offer, shards: int) -> str | None:
     return never
 
 
-def _prospects(
+def _forecast(
     plan: PlanScenario, offer: Offer, trial: Trial, seed: int, *, why: str, misses: bool = False
 ) -> RankedPlan:
     trials, shards, threads = Trials(plan, offer, seed=seed), trial.shards, trial.threads

@@ -11,15 +11,15 @@ from .bounds import memory_used
 from .offers import Refused
 from .race import SETTLED, Entry
 from .ranking import tied
-from .results import Excuse, RankedPlan
+from .results import RankedPlan, Rejected
 from .schema import PlanScenario
 from .shard import goes_on, room_of, stranded
 from .trials import FULL, Trial, Trials
 
 
-def excuses_of(
+def rejected_alternatives(
     plan: PlanScenario, best: Entry, others: Sequence[Entry], *, one_thread: Trial | None
-) -> list[Excuse]:
+) -> list[Rejected]:
     """Of one shard fewer, other sizes, families, engines, one thread and other replicas."""
     found = [
         _one_fewer(plan, best),
@@ -39,13 +39,13 @@ def one_thread_of(plan: PlanScenario, best: Entry, seed: int) -> Trial | None:
     return Trials(plan, best.offer, seed=seed).trial(1, best.shards, FULL)
 
 
-def nothing_holds(others: Iterable[Entry], refused: Iterable[Refused]) -> list[Excuse]:
+def nothing_holds(others: Iterable[Entry], refused: Iterable[Refused]) -> list[Rejected]:
     """Why none of the offers meets the objectives, in the order of what they would cost."""
-    found = [Excuse("instance", e.offer.words, e.why, None, None, certain=True) for e in others]
-    return found + [Excuse("instance", r.what, r.why, None, None, certain=True) for r in refused]
+    found = [Rejected("instance", e.offer.words, e.why, None, None, certain=True) for e in others]
+    return found + [Rejected("instance", r.what, r.why, None, None, certain=True) for r in refused]
 
 
-def todays_excuse(first: RankedPlan, today: RankedPlan, *, keeps: bool) -> Excuse:
+def rejected_today(first: RankedPlan, today: RankedPlan, *, keeps: bool) -> Rejected:
     """Why not to stay with what runs now, or why to."""
     setting = today.setting
     what = (
@@ -66,10 +66,10 @@ def todays_excuse(first: RankedPlan, today: RankedPlan, *, keeps: bool) -> Excus
         why = f"{holds}, and the first plan costs {share:.1%} less, not a tenth: it stays"
     else:
         why = f"{holds}, and costs ${-more:,.0f} a month less: it stays"
-    return Excuse("today", what, why, today.usd_per_month, setting.shards, certain=True)
+    return Rejected("today", what, why, today.usd_per_month, setting.shards, certain=True)
 
 
-def _one_fewer(plan: PlanScenario, best: Entry) -> Excuse | None:
+def _one_fewer(plan: PlanScenario, best: Entry) -> Rejected | None:
     fewer = best.shards - 1
     if fewer < 1:
         return None
@@ -77,10 +77,10 @@ def _one_fewer(plan: PlanScenario, best: Entry) -> Excuse | None:
     usd = best.offer.nodes_usd(fewer)
     if fewer < plan.choices.shards.least:
         why = f"fewer than the {plan.choices.shards.least} that are asked for"
-        return Excuse("shards", what, why, usd, fewer, certain=True)
+        return Rejected("shards", what, why, usd, fewer, certain=True)
     if not goes_on(plan, best.offer, fewer):
         why = stranded(plan, best.offer, fewer)
-        return Excuse("shards", what, why, usd, fewer, certain=True)
+        return Rejected("shards", what, why, usd, fewer, certain=True)
     months = plan.demand.horizon_months
     allowed = 1.0 - plan.objectives.memory_headroom
     if memory_used(plan, best.offer, fewer, months=months) > allowed:
@@ -89,13 +89,13 @@ def _one_fewer(plan: PlanScenario, best: Entry) -> Excuse | None:
             f"each would need {gib(room.needed_bytes)} GiB, and may use "
             f"{gib(allowed * room.limit.usable_bytes)} of its {gib(room.limit.memory_bytes)}"
         )
-        return Excuse("shards", what, why, usd, fewer, certain=True)
+        return Rejected("shards", what, why, usd, fewer, certain=True)
     tried = [t for t in best.trials if t.shards == fewer and t.why_not is not None]
     why = tried[0].why_not if tried and tried[0].why_not else best.why
-    return Excuse("shards", what, why, usd, fewer, certain=True)
+    return Rejected("shards", what, why, usd, fewer, certain=True)
 
 
-def _sizes(best: Entry, others: Sequence[Entry]) -> list[Excuse]:
+def _sizes(best: Entry, others: Sequence[Entry]) -> list[Rejected]:
     """The next smaller and the next larger size of the same family, with the same engine."""
     alike = [
         entry
@@ -112,12 +112,12 @@ def _sizes(best: Entry, others: Sequence[Entry]) -> list[Excuse]:
         found.append(max(smaller, key=lambda entry: entry.offer.usd_per_month))
     if larger:
         found.append(min(larger, key=lambda entry: entry.offer.usd_per_month))
-    return [_excuse("size", entry.offer.name, best, entry) for entry in found]
+    return [_rejected("size", entry.offer.name, best, entry) for entry in found]
 
 
 def _each(
     best: Entry, others: Sequence[Entry], kind: str, name_of: Callable[[Entry], str]
-) -> list[Excuse]:
+) -> list[Rejected]:
     """The cheapest of each other family, engine or number of replicas."""
     own, cheapest = name_of(best), dict[str, Entry]()
     for entry in others:
@@ -128,7 +128,7 @@ def _each(
     found = []
     for name, entry in cheapest.items():
         what = whats[kind].format(name)
-        found.append(_excuse(kind, f"{what}, at best {entry.offer.name}", best, entry))
+        found.append(_rejected(kind, f"{what}, at best {entry.offer.name}", best, entry))
     return found
 
 
@@ -136,10 +136,10 @@ def _cost(entry: Entry) -> tuple[bool, float]:
     return entry.impossible, entry.usd_per_month
 
 
-def _excuse(kind: str, what: str, best: Entry, entry: Entry) -> Excuse:
+def _rejected(kind: str, what: str, best: Entry, entry: Entry) -> Rejected:
     """An offer against the best."""
     if entry.impossible:
-        return Excuse(kind, what, entry.why, None, None, certain=True)
+        return Rejected(kind, what, entry.why, None, None, certain=True)
     certain = entry.stage == SETTLED
     more = entry.usd_per_month - best.usd_per_month
     takes = f"{entry.shards} shard{'s' * (entry.shards > 1)}"
@@ -152,7 +152,7 @@ def _excuse(kind: str, what: str, best: Entry, entry: Entry) -> Excuse:
             why += f"; there is {NO_CLEAR_DIFFERENCE} between them"
     else:
         why = f"takes {least}{takes}, and costs at least the same{_in_brackets(entry.why)}"
-    return Excuse(kind, what, why, entry.usd_per_month, entry.shards, certain)
+    return Rejected(kind, what, why, entry.usd_per_month, entry.shards, certain)
 
 
 def _in_brackets(why: str) -> str:
@@ -166,7 +166,7 @@ def _told(entry: Entry) -> str:
     return f"meets the objective with {met} and leaves {1.0 - trial.load:.0%} of a node free"
 
 
-def _one_thread(best: Entry, trial: Trial) -> Excuse:
+def _one_thread(best: Entry, trial: Trial) -> Rejected:
     mine = best.holding
     if trial.why_not is not None:
         why = trial.why_not
@@ -177,4 +177,4 @@ def _one_thread(best: Entry, trial: Trial) -> Excuse:
             f"node's capacity free where {mine.threads} threads leave {spare[1]:.0%}"
         )
     what = f"io-threads 1 on {best.shards} shard{'s' * (best.shards > 1)} of {best.offer.name}"
-    return Excuse("io_threads", what, why, best.usd_per_month, best.shards, certain=True)
+    return Rejected("io_threads", what, why, best.usd_per_month, best.shards, certain=True)
