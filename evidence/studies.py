@@ -39,6 +39,14 @@ _ALL: tuple[Study, ...] = (
         measure=Late("counts.command_counts:profiles"),
     ),
     Study(
+        "mixing-counts",
+        "cache lines of code and branches that commands in turn miss, counted in valgrind",
+        duration="20 minutes",
+        needs=("valgrind", EMBEDDED),
+        artefact="evidence/counts/mixing_counts.json",
+        measure=Late("counts.mixing_counts:artefact"),
+    ),
+    Study(
         "hand-over-counts",
         "calls between main thread and I/O threads, and what they take, counted in valgrind",
         duration="3 minutes an engine",

@@ -3,7 +3,8 @@
 `manifest.yaml` says what was run where, `points.jsonl` has one point a line with every repetition,
 `info/` the engine's INFO after each point, `config.yaml` its configuration as it reports it, and
 `host.yaml` the profile of the host, if one was given. Where the engine was profiled,
-`profiles.jsonl` has what was found, and `profiles/` the counts per function. A compact bundle has
+`profiles.jsonl` has what was found, and `profiles/` the counts per function; `commands.json` has
+instructions of commands beyond GET and SET, where they were counted. A compact bundle has
 `points.jsonl.gz` and no INFO.
 """
 
@@ -25,10 +26,12 @@ from forecache.hwprofiles.files import dump_yaml, parse, read_text, read_yaml
 from forecache.hwprofiles.record import Record as _Section
 from forecache.sim.errors import InputError
 
+from .command_counts import CommandCounts, read_counts
 from .points import ObservedPoint
 from .profiles import Depth, Profile, parse_records, read_profiles, write_profiles
 
 FORMAT = "forecache-bundle/1"
+COMMANDS_FILE = "commands.json"
 
 
 class Engine(_Section):
@@ -112,6 +115,8 @@ class Bundle:
         Profile of the host, or None when none was given.
     profiles
         What profilers found; none where none was used.
+    commands
+        Instructions of commands beyond GET and SET; None where they were not counted.
     """
 
     path: Path
@@ -120,6 +125,7 @@ class Bundle:
     config: dict[str, str]
     host: HostProfile | None
     profiles: list[Profile] = field(default_factory=list)
+    commands: CommandCounts | None = None
 
     @classmethod
     def load(cls, path: str | Path) -> "Bundle":
@@ -152,7 +158,9 @@ class Bundle:
             if manifest.profiles
             else []
         )
-        return cls(folder, manifest, points, config, host, profiles)
+        counts_file = folder / COMMANDS_FILE
+        commands = read_counts(counts_file) if counts_file.is_file() else None
+        return cls(folder, manifest, points, config, host, profiles, commands)
 
     def info_text(self, point: ObservedPoint) -> str | None:
         """The engine's INFO after a point, or None when the bundle has none."""

@@ -27,6 +27,7 @@ from forecache.sim.errors import InputError
 from ..bundle.bundle import Bundle, Engine
 from ..bundle.points import ObservedPoint
 from ..bundle.profiles import Profile
+from .command_work import command_leaves
 from .conflict import Conflict
 from .generator_fit import fit_generator, fitted_generator
 from .instructions import COUNT_ERROR, instruction_rows
@@ -56,6 +57,9 @@ Progress = Callable[[str], None]
 
 POINT_ERROR = 0.05
 """Relative standard error of one observed point, besides what its windows differ by."""
+
+COUNTS = "command-counts"
+"""The source of counted commands."""
 
 LEAST_POINTS = 4
 """Fewer points are no fit."""
@@ -230,16 +234,26 @@ def fitted_profile(
         speed=_found_speed(host),
         **observed_variation(bundle),
     )
+    sources = {**rules.sources, "bundle": source}
+    commands = rules.commands
+    if bundle.commands is not None:
+        sources[COUNTS] = Source(
+            title=f"forecache observe --commands: {engine.name} {engine.version}, in valgrind",
+            file=bundle.path.name,
+            accessed=bundle.commands.date,
+        )
+        commands = command_leaves(bundle.commands, source=COUNTS)
     return rules.model_copy(
         update={
             "id": f"{rules.id}-{host.id}",
             "title": f"{rules.title}, observed on {host.title}",
             "version": engine.version,
             **_read_limits(engine, rules),
-            "sources": {**rules.sources, "bundle": source},
+            "sources": sources,
             "observed": observed,
             "reuse": None,
             "work": work,
+            "commands": commands,
             "covariance": covariance,
             "host_covariance": _table(
                 posterior.covariance, posterior.names, HOST_NAMES, posterior.names

@@ -8,13 +8,21 @@ from forecache.hwprofiles import HostProfile
 from forecache.models.engines.profile import load_engine
 from forecache.sim.errors import EngineError, InputError
 
-from ..bundle.bundle import Bundle, Method, require_new, whole_folder, write_bundle
+from ..bundle.bundle import (
+    COMMANDS_FILE,
+    Bundle,
+    Method,
+    require_new,
+    whole_folder,
+    write_bundle,
+)
 from ..bundle.points import Conditions
 from ..bundle.profiles import Geometry
 from ..drive.engine_process import engine_version, find_engine
 from ..drive.load_memory import RECEIVE_BYTES
 from ..drive.protocols import RESP
 from ..drive.server_kinds import server_kind
+from .command_counts import check_counting, count_commands
 from .design import TIMINGS, Timing, design_points
 from .observation import SEED, Observation, Progress
 from .optimal_design import DEFAULT_BUDGET_S, auto_points
@@ -35,6 +43,7 @@ def observe(
     profiler: str = "none",
     caches: Geometry | None = None,
     budget_s: float = DEFAULT_BUDGET_S,
+    commands: bool = False,
     between: Callable[[], None] | None = None,
 ) -> Bundle:
     """Start a real engine, drive it over a design of points, and write an observation bundle.
@@ -69,13 +78,17 @@ def observe(
         Caches that the profiler `callgrind` simulates; None counts instructions only.
     budget_s
         Time for the points of the design `auto`, in seconds.
+    commands
+        Whether to count instructions of all commands afterwards, in valgrind, which takes about
+        ten minutes.
     between
         Called before every repetition, while no load runs and all servers are paused.
 
     Raises
     ------
     InputError
-        Unknown engine or version of one, design, tool or profiler, no points, or `out` exists.
+        Unknown engine or version of one, design, tool or profiler, no points, `out` exists, or
+        commands of Memcached are to be counted.
     EngineError
         The engine doesn't start, or stops answering.
     """
@@ -100,6 +113,8 @@ def observe(
     if driver is not None and server_kind(binary).protocol is not RESP:
         raise InputError(f"tool: found {tool}; valid for {binary.name} is forecache.")
     chosen = choose(profiler, geometry=caches)
+    if commands:
+        check_counting(binary)
     observation = Observation(binary, timing, driver, say, started_s, between, host)
     with whole_folder(out) as folder:
         observation.run(points)
@@ -108,6 +123,9 @@ def observe(
         observation.run_starts()
         profiling = profile_phase(binary, chosen, most_threads=rules.max_io_threads, say=say)
         method = _method(tool, design, timing)
+        files = dict(profiling.files)
+        if commands:
+            files[COMMANDS_FILE] = count_commands(binary, progress=say).text().encode()
         write_bundle(
             folder,
             manifest=observation.manifest(
@@ -118,7 +136,7 @@ def observe(
             configs=observation.config_files(),
             host=host,
             profiles=profiling.profiles,
-            evidence=profiling.files,
+            evidence=files,
         )
     elapsed_s = time.monotonic() - started_s
     say(f"observed {len(observation.points())} points in {elapsed_s:.0f} s")

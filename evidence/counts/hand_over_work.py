@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from forecache.calibration.fit.command_work import counted_leaf
 from forecache.calibration.fit.prior import prior_error
 from forecache.hwprofiles.files import dump_yaml, parse, read_yaml
 from forecache.hwprofiles.quantity import Quantity
@@ -20,7 +21,6 @@ from forecache.models.engines.profile import EngineProfile
 
 from ..harness import Asked, Files
 from .hand_over_counts import FOLDER, TOTAL, Spent, read_counts
-from .leaf import counted_leaf
 
 ENGINES = Path("models/engines")
 COVARIANCES = ENGINES / "covariance"

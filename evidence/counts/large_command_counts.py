@@ -27,6 +27,7 @@ from typing import Any
 from forecache.calibration.drive.connection import connect_socket
 from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
 from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.fit.command_work import counted_leaf
 from forecache.calibration.observe.profilers.programs import run_program, version_of
 from forecache.calibration.observe.readers.callgrind import read_callgrind
 from forecache.hwprofiles.files import dump_yaml, parse
@@ -40,7 +41,6 @@ from forecache.models.results.intervals import relative_error
 from forecache.sim.errors import EngineError
 
 from ..harness import EMBEDDED, Asked, Files
-from .leaf import counted_leaf
 
 GROWING_RESULT = (
     *("import_inline", "import_protocol", "sunion_same", "sunion_equal", "sunion_disjoint"),

@@ -23,6 +23,7 @@ import numpy as np
 
 from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.observe.command_counts import RESTORE, Point, Template
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import write_text_atomic
@@ -34,7 +35,6 @@ from forecache.models.scenario.command_table import COMMANDS, DESCRIBED_BY, Data
 from forecache.models.scenario.workload import WORKLOADS
 from forecache.sim.errors import EngineError
 
-from ..counts.command_counts import RESTORE, Point, Template
 from ..counts.shipped import json_text
 from ..harness import Asked, Files, Progress
 from ..markdown import table
@@ -166,10 +166,13 @@ def _code(template: Template, templates: Sequence[Template]) -> str:
 
 
 def words_of(mix: Row) -> list[str]:
-    """The sequence as the tool takes it."""
+    """The sequence as the tool takes it, in an order drawn at random.
+
+    Up to seed 6301 each command came as often in a row as it comes.
+    """
     random, templates = np.random.default_rng(1), _templates(mix)
     kinds = list(dict.fromkeys(templates.values()))
-    words: list[str] = []
+    found: list[list[str]] = []
     for command, items, repeats in mix["commands"]:
         template = templates[command]
         point = Point(command, items, template.size, template.value_bytes)
@@ -178,8 +181,9 @@ def words_of(mix: Row) -> list[str]:
             said = [_placeholder(word, _code(template, kinds)) for word in spread]
             if "score" in point.row.each:
                 said[2::2] = [_RANDOM] * items
-            words += [*([";"] if words else []), *said]
-    return words
+            found.append(said)
+    order = random.permutation(len(found))
+    return " ; ".join(" ".join(found[place]) for place in order).split(" ")
 
 
 def _placeholder(word: str, code: str) -> str:

@@ -70,6 +70,12 @@ from .options import (
     "or with :L3 the first and third.",
 )
 @click.option(
+    "--commands",
+    is_flag=True,
+    help="Also count the instructions of all commands, in valgrind, which takes about ten minutes: "
+    "of a fork or a build of your own, whose commands differ from the release.",
+)
+@click.option(
     "--print-recipe",
     is_flag=True,
     help="Instead, print a shell script that observes an engine where forecache can't be "
@@ -86,6 +92,7 @@ def observe(
     tool: str,
     profiler: str,
     caches: str | None,
+    commands: bool,
     print_recipe: bool,
     as_json: bool,
     quiet: bool,
@@ -113,6 +120,7 @@ def observe(
             tool=tool,
             profiler=profiler,
             caches=caches,
+            commands=commands,
             progress=progress,
         )
     click.echo(f"wrote {out}", err=True)

@@ -85,6 +85,7 @@ def observe(
     profiler: str = "none",
     caches: str | None = None,
     budget_s: float = 60.0,
+    commands: bool = False,
     progress: Progress | None = None,
 ) -> "Bundle":
     """Start a real engine, drive it over a design of points, and write an observation bundle.
@@ -112,6 +113,8 @@ def observe(
         L3) as the last level; None takes those of `host`, and without either simulates none.
     budget_s
         Time for the points of the design `auto`, in seconds.
+    commands
+        Also count instructions of all commands in valgrind, which takes about ten minutes.
     progress
         Called with one sentence for every step.
 
@@ -141,6 +144,7 @@ def observe(
         profiler=profiler,
         caches=None if simulated is None else load_geometry(simulated),
         budget_s=budget_s,
+        commands=commands,
         progress=progress,
     )
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Literal
 
 import numpy as np
 
@@ -66,6 +67,9 @@ server.h; Memcached too reads into the item, all that its buffer of 16 KiB does 
 
 _INTEGER_BYTES = len(b":0\r\n")
 
+_SHA1_DIGITS = 40
+"""Of the name by which EVALSHA calls a script."""
+
 MOST_BYTES_ON_THE_WAY = 2**36
 """Bytes of values that all clients may ask for at a time."""
 
@@ -88,6 +92,8 @@ class CommandKind:
         Whether the members of a set are whole numbers.
     other
         What it takes, of a command that is not in the table.
+    calls
+        The commands of a transaction or a script, with their shares among all requests.
     """
 
     command: str
@@ -98,11 +104,14 @@ class CommandKind:
     item_bytes: int = 0
     other: AskedOther | None = None
     integers: bool = False
+    calls: tuple[CommandKind, ...] = ()
 
     @property
     def row(self) -> CommandRow:
         """What the table of commands says of it."""
-        return COMMANDS[self.command] if self.other is None else _OTHERS[self.other.writes]
+        if self.other is None:
+            return COMMANDS[self.command]
+        return _OTHERS[self.other.writes or any(call.row.writes for call in self.calls)]
 
     @property
     def data_type(self) -> DataType:
@@ -112,8 +121,10 @@ class CommandKind:
     @property
     def keys(self) -> int:
         """Keys of the command, which a prefetching engine looks up together."""
+        if self.calls:
+            return 0
         if self.other is not None:
-            return self.other.keys
+            return 1 if self.other.keys is None else self.other.keys
         if "key" in self.row.each:
             return self.items
         return self.row.words.count("key")
@@ -122,7 +133,7 @@ class CommandKind:
     def largest_bytes(self) -> int:
         """Of its values, or of the larger one of request and reply where no value is known."""
         if self.other is not None:
-            return max(self.other.request_bytes, self.other.reply_bytes)
+            return max(round(self.request_bytes(0)), self.reply_bytes)
         return self.items * (self.value_bytes + self.item_bytes)
 
     @property
@@ -169,8 +180,15 @@ class CommandKind:
 
     @property
     def arguments(self) -> int:
-        """Words of the request."""
+        """Words of the request; of a transaction those of EXEC."""
+        if self.other is not None and self.other.script:
+            return 3 + round(sum(n * (call.arguments - 1) for call, n in self.times))
         return 1 + len(self.row.words) + self.items * len(self.row.each)
+
+    @property
+    def times(self) -> list[tuple[CommandKind, float]]:
+        """The commands of a transaction or a script, and how often it calls each."""
+        return [(call, call.share / self.share) for call in self.calls]
 
     @property
     def sent_value_bytes(self) -> int:
@@ -222,8 +240,10 @@ class CommandKind:
     @lru_cache(maxsize=1024, typed=True)  # noqa: B019
     def request_bytes(self, key_bytes: float) -> float:
         """Bytes of the request as the protocol writes it (RESP arrays of bulk strings)."""
-        if self.other is not None:
+        if self.other is not None and self.other.request_bytes is not None:
             return self.other.request_bytes
+        if self.calls:
+            return self._calling_bytes(key_bytes)
         key = _mean_bulk_bytes(key_bytes)
 
         def total(words: Sequence[Word]) -> float:
@@ -233,11 +253,31 @@ class CommandKind:
         words = total(self.row.words) + self.items * total(self.row.each)
         return _header_bytes(self.arguments) + bulk_bytes(len(self.command)) + words
 
+    def _calling_bytes(self, key_bytes: float) -> float:
+        """Bytes of MULTI, the commands and EXEC, or of an EVALSHA with its commands' words."""
+        assert self.other is not None
+        sent = sum(n * call.request_bytes(key_bytes) for call, n in self.times)
+        if self.other.transaction:
+            return sent + 2 * _header_bytes(1) + bulk_bytes(len("MULTI")) + bulk_bytes(len("EXEC"))
+        names = sum(
+            n * (_header_bytes(call.arguments) + bulk_bytes(len(call.command)))
+            for call, n in self.times
+        )
+        before = bulk_bytes(len("EVALSHA")) + bulk_bytes(_SHA1_DIGITS) + bulk_bytes(1)
+        return _header_bytes(self.arguments) + before + sent - names
+
     @property
     def reply_bytes(self) -> int:
         """Bytes of the reply."""
-        if self.other is not None:
+        if self.other is not None and self.other.reply_bytes is not None:
             return self.other.reply_bytes
+        if self.other is not None and self.other.transaction:
+            commands = sum(n for _, n in self.times)
+            replies = sum(n * call.reply_bytes for call, n in self.times)
+            around = len("+OK\r\n") + commands * len("+QUEUED\r\n") + _header_bytes(round(commands))
+            return round(around + replies)
+        if self.calls:
+            return _INTEGER_BYTES
         reply = self.row.reply
         if reply == "integer":
             return _INTEGER_BYTES
@@ -290,28 +330,51 @@ def _command_kinds(
     sizes: tuple[tuple[int, float], ...],
     collections: tuple[tuple[DataType, Collection], ...],
 ) -> tuple[CommandKind, ...]:
-    kinds, of_type = [], dict(collections)
+    kinds: list[CommandKind] = []
+    of_type = dict(collections)
     for command, asked in commands:
-        other = asked if isinstance(asked, AskedOther) else None
-        found = None if other is not None else of_type.get(COMMANDS[command].type)
-        if found is None:
-            fixed = None if other is not None else _VALUE_BYTES.get(COMMANDS[command].holds)
-            for size, weight in sizes if fixed is None else ((fixed, 1.0),):
-                share = asked.share * weight
-                kinds.append(CommandKind(command, size, share, asked.items, other=other))
-            continue
-        kinds.append(
-            CommandKind(
-                command,
-                found.field_value_bytes,
-                asked.share,
-                found.size if COMMANDS[command].items == "all" else min(asked.items, found.size),
-                found.size,
-                found.item_bytes,
-                integers=isinstance(found, WorkloadSets) and found.integers,
-            )
-        )
+        if not isinstance(asked, AskedOther):
+            kinds += _kinds_of(command, asked.share, asked.items, sizes, of_type)
+        elif asked.calls:
+            calls: list[CommandKind] = []
+            for name, times in asked.calls.items():
+                calls += _kinds_of(name, asked.share * times, 1, sizes, of_type)
+            kinds.append(CommandKind(command, 0, asked.share, other=asked, calls=tuple(calls)))
+        else:
+            kinds += [CommandKind(command, size, asked.share * w, other=asked) for size, w in sizes]
     return tuple(kinds)
+
+
+def _kinds_of(
+    command: str,
+    share: float,
+    items: int,
+    sizes: Sequence[tuple[int, float]],
+    of_type: Mapping[DataType, Collection],
+) -> list[CommandKind]:
+    """A command of the table: on a collection one, on strings one of each size of their values."""
+    row = COMMANDS[command]
+    found = of_type.get(row.type)
+    if found is None:
+        fixed = _VALUE_BYTES.get(row.holds)
+        each = sizes if fixed is None else ((fixed, 1.0),)
+        return [CommandKind(command, size, share * weight, items) for size, weight in each]
+    return [
+        CommandKind(
+            command,
+            found.field_value_bytes,
+            share,
+            found.size if row.items == "all" else min(items, found.size),
+            found.size,
+            found.item_bytes,
+            integers=isinstance(found, WorkloadSets) and found.integers,
+        )
+    ]
+
+
+def executed_kinds(kinds: Sequence[CommandKind]) -> list[CommandKind]:
+    """What an engine executes: the commands themselves of transactions and scripts."""
+    return [each for kind in kinds for each in kind.calls or (kind,)]
 
 
 def traced_codes(kinds: Sequence[CommandKind]) -> dict[str, np.ndarray]:
@@ -426,8 +489,17 @@ def work_of(command: str) -> tuple[str, ...]:
 ALL_COMMANDS = (ARGUMENT, LOG, LOG_WORD)
 """Names of what all commands have."""
 
+Way = Literal["transaction", "script"]
+TRANSACTION: Way = "transaction"
+SCRIPT: Way = "script"
+CALLING = {
+    how: (f"{how}_instructions", f"{how}_instructions_per_call") for how in (TRANSACTION, SCRIPT)
+}
+"""MULTI and EXEC, or an EVALSHA, and what comes with each command they call."""
+
 COMMAND_WORK: tuple[str, ...] = (
     *ALL_COMMANDS,
+    *(name for names in CALLING.values() for name in names),
     *(name for command in COMMANDS for name in work_of(command)),
 )
 """Names of the work of commands beyond GET and SET, in user code: `..._instructions` of executing
@@ -447,8 +519,19 @@ def prefix_of(kind: CommandKind) -> str:
     return _prefix(kind.command, kind.encoding)
 
 
+def _way(kind: CommandKind) -> Way:
+    """Whether it is a transaction or a script that calls commands."""
+    return TRANSACTION if kind.other is not None and kind.other.transaction else SCRIPT
+
+
 def work_terms(kind: CommandKind) -> dict[str, int]:
-    """How often each number of `COMMAND_WORK` comes in executing a command."""
+    """How often each number of `COMMAND_WORK` comes in executing a command.
+
+    Of a transaction or a script what it takes beyond its commands.
+    """
+    if kind.calls:
+        once, each = CALLING[_way(kind)]
+        return {once: 1, each: round(sum(times for _, times in kind.times))}
     growths = [_GROWTH[term] for term in kind.row.work.get(kind.encoding, ())]
     return {f"{prefix_of(kind)}_{name}": count(kind) for name, count in growths}
 
@@ -502,8 +585,16 @@ def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: st
     InputError
         There is one.
     """
-    for command in scenario.workload.commands:
-        if command not in COMMANDS or _is_counted(command, work):
+    for other in scenario.workload.commands.values():
+        if isinstance(other, AskedOther) and other.calls:
+            how = TRANSACTION if other.transaction else SCRIPT
+            if any(name not in work for name in CALLING[how]):
+                raise InputError(
+                    f"field 'workload.mix.other': found a {how}; valid with {engine} is "
+                    f"execution_us, since what a {how} takes was not counted on it."
+                )
+    for command in sorted(scenario.workload.executed, key=[*COMMANDS].index):
+        if _is_counted(command, work):
             continue
         row, known = COMMANDS[command], counted_on(work)
         of_type = row.type.replace("_", " ")

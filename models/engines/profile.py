@@ -10,7 +10,7 @@ and is put together in `stages`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from forecache.sim.errors import InputError
 from ..node.policies import POLICIES
 from ..node.policy import Policy
 from ..scenario.versions import is_newer, minor_version, taken_as_newest
-from .commands import ALL_COMMANDS, COMMAND_WORK, counted_on, work_of
+from .commands import ALL_COMMANDS, CALLING, COMMAND_WORK, counted_on, work_of
 from .completion import check_origins, complete, read_shipped
 
 Layout = Literal[
@@ -321,7 +321,8 @@ class EngineProfile(_Record):
                 )
         # A part of a command would be taken for all of it.
         names = {*ALL_COMMANDS, *(n for command in known for n in work_of(command))}
-        if self.commands and (odd := set(self.commands) ^ names):
+        calling = {name for names in CALLING.values() for name in names}
+        if self.commands and (odd := (set(self.commands) - calling) ^ names):
             name = min(odd)
             what = "without the others of its command" if name in self.commands else "missing"
             raise ValueError(f"under commands all numbers of a command or none: {name} is {what}")
@@ -420,8 +421,16 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
     if name in files and version is None:
         file = f"models/engines/{name}.yaml"
         return _usable(_shipped_profile(name), None, file=file)
-    # An id is an engine and a version.
-    same = [_shipped_profile(key) for key in sorted(files) if name in (key, key.rpartition("-")[0])]
+    # An id is an engine and a version, so not all files need be read.
+    ids = [key for key in sorted(files) if name in (key, key.rpartition("-")[0])]
+    if version is None:
+        found = next((p for p in map(_shipped_profile, ids[::-1]) if p.variant_of is None), None)
+    else:
+        near = [key for key in ids if f"{version}.".startswith(key.rpartition("-")[2] + ".")]
+        found = _following(near, version) or _following(ids, version)
+    if found is not None:
+        return _usable(found, version, file=f"models/engines/{found.id}.yaml")
+    same = [_shipped_profile(key) for key in ids]
     if not same:
         known = sorted({key.rpartition("-")[0] for key in files})
         hint = did_you_mean(name, [*known, *files]).removeprefix("valid are ")
@@ -429,11 +438,6 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
             f"field 'engine': found {name!r}; valid is the path of a profile file, an engine or a "
             f"profile id: {hint}"
         )
-    # A variant is only meant where its version is given, and then rather than what it varies.
-    fitting = [p for p in same if (p.variant_of is None if version is None else p.follows(version))]
-    if fitting:
-        profile = max(fitting, key=lambda p: (p.variant_of is not None, fitting.index(p)))
-        return _usable(profile, version, file=f"models/engines/{profile.id}.yaml")
     known_versions = [known for p in same for known in (p.version, *p.versions)]
     if version is not None and name not in files and is_newer(version, known_versions):
         profile = _newer(load_engine(name).id, version)
@@ -442,6 +446,15 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
     raise InputError(
         f"field 'engine_version': found {version!r} for {name}; valid is one of {have}."
     )
+
+
+def _following(ids: Sequence[str], version: str) -> EngineProfile | None:
+    """The shipped profile of a version, among these.
+
+    A variant is only meant where its version is given, and then rather than what it varies.
+    """
+    fitting = [p for p in map(_shipped_profile, ids) if p.follows(version)]
+    return max(fitting, key=lambda p: (p.variant_of is not None, p.id), default=None)
 
 
 @cache

@@ -14,7 +14,7 @@ from forecache.sim.errors import InputError
 from forecache.sim.plain import Result
 from forecache.sim.statistics import Estimate
 
-from ..engines.commands import command_kinds
+from ..engines.commands import command_kinds, executed_kinds
 from ..engines.profile import EngineProfile, load_engine
 from ..layouts.generations import taken_as
 from ..layouts.keys import Blocks
@@ -233,7 +233,9 @@ def forking_of(scenario: Scenario) -> Forking | None:
 
 def _writes_per_s(scenario: Scenario) -> float | None:
     """Keys written a second; None for a closed loop that writes, whose rate isn't known here."""
-    written = sum(k.share * k.items for k in command_kinds(scenario) if k.row.writes)
+    written = sum(
+        k.share * k.items for k in executed_kinds(command_kinds(scenario)) if k.row.writes
+    )
     rate = scenario.workload.mean_rate_rps
     if rate is None:
         return None if written else 0.0
@@ -242,10 +244,9 @@ def _writes_per_s(scenario: Scenario) -> float | None:
 
 def _populations(workload: Workload) -> list[Population]:
     found: list[Population] = []
-    if not workload.collections or any(
-        (isinstance(asked, AskedOther) and asked.keys) or name in commands_on("string")
-        for name, asked in workload.commands.items()
-    ):
+    others = [asked for asked in workload.commands.values() if isinstance(asked, AskedOther)]
+    on_keys = any(other.keys != 0 for other in others if not other.calls)
+    if not workload.collections or on_keys or workload.executed & {*commands_on("string")}:
         found.append(
             Strings(
                 type="string",

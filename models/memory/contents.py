@@ -9,7 +9,7 @@ from typing import get_args
 
 from forecache.sim.errors import InputError
 
-from ..engines.commands import CommandKind, command_kinds, keys_of_type
+from ..engines.commands import CommandKind, command_kinds, executed_kinds, keys_of_type
 from ..engines.profile import EngineProfile, EngineWork
 from ..layouts.generations import GENERATIONS, Generation, generation
 from ..scenario.command_table import DataType
@@ -145,7 +145,8 @@ def keys_asked(data_type: str, kinds: Sequence[CommandKind], workload: Workload)
 
 def data_bytes(scenario: Scenario, engine: EngineProfile, work: EngineWork) -> float:
     """What all keys take in memory, as far as commands walk through it."""
-    found = populations(command_kinds(scenario), scenario, engine, work)
+    kinds = executed_kinds(command_kinds(scenario))
+    found = populations(kinds, scenario, engine, work)
     lines = (
         population.share * population.workload.keys * structure.lines_per_key
         for population in found

@@ -163,33 +163,75 @@ AskedElements = with_items(Asked, "elements")
 AskedEntries = with_items(Asked, "entries")
 
 
+Calls = dict[str, Annotated[int, Field(ge=1, le=10_000)]]
+"""Commands, and how often each is called."""
+
+
 class AskedOther(Asked):
-    """Any other command, described by its cost: a script, a function or a command of a module."""
+    """Any other command, described by its cost; or a transaction or a script, by its commands."""
 
     name: str = Field(max_length=64)
     """What it is called, in lower case: letters, digits, `_`, `.`, `|` and `-`."""
-    execution_us: float = Field(gt=0, le=1e6)
-    """CPU time of executing it. `usec_per_call` of INFO commandstats includes the look-up of its
-    key: with that number say `keys: 0`, since with one key the look-up is added."""
-    request_bytes: int = Field(ge=1, le=64 * 2**20)
-    """Bytes of its request on the wire."""
-    reply_bytes: int = Field(ge=1, le=64 * 2**20)
-    """Bytes of its reply on the wire."""
-    writes: bool = False
-    """Whether it goes to the append-only file and to replicas."""
-    keys: int = Field(default=1, ge=0, le=1)
-    """Keys of strings that it looks up."""
+    execution_us: float | None = Field(default=None, gt=0, le=1e6)
+    """CPU time of executing it; this, `transaction` or `script`. `usec_per_call` of INFO
+    commandstats includes the look-up of its key: with that number say `keys: 0`, since with one key
+    the look-up is added."""
+    transaction: Calls | None = Field(default=None, min_length=1)
+    """Commands between MULTI and EXEC, all sent at once: `{get: 1, incr: 2}`."""
+    script: Calls | None = Field(default=None, min_length=1)
+    """Commands that a script calls, which EVALSHA names with their keys and arguments."""
+    request_bytes: int | None = Field(default=None, ge=1, le=64 * 2**20)
+    """Bytes of its request on the wire; without it those of a transaction or a script follow from
+    its commands."""
+    reply_bytes: int | None = Field(default=None, ge=1, le=64 * 2**20)
+    """Bytes of its reply on the wire; without it a transaction replies with all that its commands
+    reply, and a script with an integer."""
+    writes: bool | None = None
+    """Whether it goes to the append-only file and to replicas; of a transaction or a script the
+    commands that write do."""
+    keys: int | None = Field(default=None, ge=0, le=1)
+    """Keys of strings that it looks up, 1 if nothing is said; those of a transaction or a script
+    follow from its commands."""
+
+    def __hash__(self) -> int:
+        """Of what is not a mapping."""
+        return hash((self.name, self.share))
 
     @property
     def items(self) -> int:
         """One."""
         return 1
 
+    @property
+    def calls(self) -> Mapping[str, int]:
+        """The commands of a transaction or a script."""
+        return self.transaction or self.script or {}
+
     @model_validator(mode="after")
     def _named(self) -> AskedOther:
         if not re.fullmatch(r"[a-z][a-z0-9_.|-]*", self.name):
             valid = "lower-case letters, digits, _ . | and -, beginning with a letter"
             raise FieldError("name", found=self.name, valid=valid)
+        return self
+
+    @model_validator(mode="after")
+    def _whole(self) -> AskedOther:
+        ways = ("execution_us", "transaction", "script")
+        given = [name for name in ways if getattr(self, name) is not None]
+        if len(given) != 1:
+            name = given[-1] if given else ways[0]
+            valid = "one of execution_us, transaction and script"
+            raise FieldError(name, found=getattr(self, name), valid=valid)
+        for name in ("request_bytes", "reply_bytes"):
+            if not self.calls and getattr(self, name) is None:
+                raise FieldError(name, found=None, valid="bytes, with execution_us")
+        for name in ("writes", "keys"):
+            if self.calls and (value := getattr(self, name)) is not None:
+                raise FieldError(name, found=value, valid=f"no such field with {given[0]}")
+        for command in self.calls:
+            if command not in COMMANDS:
+                valid = "commands of the table, such as get, set or incr"
+                raise FieldError(given[0], found=command, valid=valid)
         return self
 
 
@@ -210,8 +252,9 @@ class Mix(record_by_command(_share_of)):  # type: ignore[misc]
     """Shares of the commands; they add up to one."""
 
     other: list[AskedOther] | None = Field(default=None, min_length=1, max_length=100)
-    """Any other commands: `[{name: myscript, share: 0.02, execution_us: 85, request_bytes: 60,
-    reply_bytes: 900, writes: true}]`."""
+    """Any other commands, transactions and scripts: `[{name: search, share: 0.02, execution_us: 85,
+    request_bytes: 60, reply_bytes: 900}, {name: checkout, share: 0.1, transaction: {get: 1, incr:
+    2}}, {name: limit, share: 0.1, script: {incr: 1, expire: 1}}]`."""
 
     @model_validator(mode="after")
     def _complete(self) -> Mix:
@@ -473,9 +516,16 @@ class Workload(Collections):
         return (self.mix or Mix(get=0.8, set=0.2)).commands
 
     @cached_property
+    def executed(self) -> set[str]:
+        """Commands of the table that are asked for, or that a transaction or a script calls."""
+        others = [asked for asked in self.commands.values() if isinstance(asked, AskedOther)]
+        called = {command for other in others for command in other.calls}
+        return called | (self.commands.keys() & COMMANDS.keys())
+
+    @cached_property
     def collections(self) -> dict[DataType, Collection]:
         """What the collections are like that commands work on: as is said, or the defaults."""
-        asked = {COMMANDS[name].type for name in self.commands if name in COMMANDS}
+        asked = {COMMANDS[name].type for name in self.executed}
         return {
             data_type: getattr(self, DESCRIBED_BY[data_type]) or like()
             for data_type, like in WORKLOADS.items()

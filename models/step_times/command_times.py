@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from ..memory.lines import LINE_BYTES
 from ..memory.waits import memory_times
 from ..scenario.schema import Scenario
 from .inputs import NodeInputs
+from .mixing import mixing_ns
 from .values import (
     ARGUMENTS_SHARE,
     RELEASE_INSTRUCTIONS,
@@ -73,7 +76,12 @@ def command_times(inputs: NodeInputs, *, shared_ns: float) -> CommandTimes:
     shared_ns
         Wait of an I/O thread per client for lines that all of them write in turn.
     """
-    work, speed, kinds = inputs.work, inputs.speed, inputs.kinds
+    return _of_requests(inputs, _of_executed(inputs, shared_ns=shared_ns))
+
+
+def _of_executed(inputs: NodeInputs, *, shared_ns: float) -> CommandTimes:
+    """Times of every kind of command that is executed, lists in the order of `executed`."""
+    work, speed, kinds = inputs.work, inputs.speed, inputs.executed
     batch = inputs.prefetch_batch
     # Threads that own their clients look up to twice as many keys up together (`take_batch`).
     most_keys = inputs.policy.most_batches * batch if batch > 1 else batch
@@ -92,7 +100,7 @@ def command_times(inputs: NodeInputs, *, shared_ns: float) -> CommandTimes:
     shares = np.array([kind.share for kind in kinds])
     asked = np.array([kind.share * kind.keys for kind in kinds])
     if asked.any():
-        asked /= asked.sum() / shares.sum()
+        asked /= asked.sum() / np.sum([kind.share for kind in inputs.kinds])
     looked_up = np.sum([s * m.prefetch_ns for s, m in zip(asked, memory, strict=True)], axis=0)
     keys = np.arange(most_keys + 1)
     looked_up = looked_up + keys * inputs.user_ns(work.prefetch_instructions_per_key)
@@ -136,6 +144,71 @@ def command_times(inputs: NodeInputs, *, shared_ns: float) -> CommandTimes:
     )
 
 
+def _of_requests(inputs: NodeInputs, executed: CommandTimes) -> CommandTimes:
+    """The same by what clients send.
+
+    A transaction or a script takes what its commands take, and what calling them does. Their keys
+    are looked up one after the other.
+    """
+    if not any(kind.calls for kind in inputs.kinds):
+        return executed
+    names = ("parse_ns", "execute_ns", "write_ns", "free_ns", "stall_ns", "prefetched_stall_ns")
+    found: dict[str, Any] = {name: [] for name in names}
+    place = 0
+    for kind in inputs.kinds:
+        rows = range(place, place + max(1, len(kind.calls)))
+        place = rows.stop
+        of = {name: [getattr(executed, name)[row] for row in rows] for name in names}
+        if not kind.calls:
+            for name in names:
+                found[name] += of[name]
+            continue
+        times = np.array([each for _, each in kind.times])
+        parse_ns, write_ns = (times @ of[name] for name in ("parse_ns", "write_ns"))
+        parse_ns, write_ns = _calling_ns(inputs, kind, parse_ns, write_ns)
+        calling_ns = inputs.user_ns(execute_instructions(kind, inputs.work.commands))
+        stall_ns = _in_turn_ns(of["stall_ns"], times)
+        found["parse_ns"].append(parse_ns)
+        found["execute_ns"].append(calling_ns + times @ of["execute_ns"])
+        found["write_ns"].append(write_ns)
+        found["free_ns"].append(times @ of["free_ns"])
+        found["stall_ns"].append(stall_ns)
+        found["prefetched_stall_ns"].append(stall_ns.mean())
+    return replace(executed, **found)
+
+
+def _calling_ns(
+    inputs: NodeInputs, kind: CommandKind, parse_ns: float, write_ns: float
+) -> tuple[float, float]:
+    """Parsing a transaction or a script, and sending its replies beyond what every reply takes.
+
+    Parameters
+    ----------
+    parse_ns, write_ns
+        Of all its commands, which only a transaction parses and answers one by one.
+    """
+    work = inputs.work
+    assert kind.other is not None
+    if kind.other.transaction:
+        return parse_ns + 2.0 * inputs.user_ns(work.parse_instructions), write_ns
+    words = (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
+    return inputs.user_ns(work.parse_instructions + words), 0.0
+
+
+def _in_turn_ns(stalls_ns: Sequence[np.ndarray], times: np.ndarray) -> np.ndarray:
+    """(samples,) waits of several commands, so many times each, one after the other.
+
+    Waits are independent: means and variances add up, in the shape of that which varies most.
+    """
+    mean_ns = sum(n * s.mean() for s, n in zip(stalls_ns, times, strict=True))
+    variances = [n * s.var() for s, n in zip(stalls_ns, times, strict=True)]
+    widest = stalls_ns[int(np.argmax(variances))]
+    if not widest.any():
+        return np.zeros_like(widest)
+    scale = np.sqrt(sum(variances) / max(widest.var(), 1e-300))
+    return np.maximum(0.0, mean_ns + scale * (widest - widest.mean()))
+
+
 def _freed_apart(inputs: NodeInputs, deferred: float) -> float:
     """Share of a command's arguments that the thread that executes it doesn't free."""
     return 1.0 if freeing_arguments_ns(inputs) > 0.0 else deferred
@@ -176,7 +249,7 @@ def _execute_ns(
     inputs: NodeInputs, kind: CommandKind, value: ValueTimes, path: ValuePath, deferred: float
 ) -> float:
     work = inputs.work
-    if kind.other is not None:
+    if kind.other is not None and kind.other.execution_us is not None:
         found = work.command_lookup_instructions if inputs.lone else 0.0
         return 1e3 * kind.other.execution_us + inputs.user_ns(found)
     copied_bytes = copied_value_bytes(kind, inputs.scenario, inputs.engine)
@@ -198,7 +271,7 @@ def _execute_ns(
         base -= work.command_lookup_instructions
         base -= _freed_apart(inputs, deferred) * RELEASE_INSTRUCTIONS
         base = max(0.0, base)
-    return inputs.user_ns(base) + value.main_ns
+    return inputs.user_ns(base) + value.main_ns + mixing_ns(inputs)
 
 
 def _transfer_ns(

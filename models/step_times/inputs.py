@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from forecache.hwprofiles.speed import HostSpeed
 
-from ..engines.commands import CommandKind, command_kinds
+from ..engines.commands import CommandKind, command_kinds, executed_kinds
 from ..engines.generator import PLAIN_RULES, GeneratorRules, GeneratorWork
 from ..engines.profile import EngineProfile, EngineWork
 from ..footprint.node import resident_bytes
@@ -71,6 +71,11 @@ class NodeInputs:
     def kinds(self) -> list[CommandKind]:
         """The commands with their shares."""
         return command_kinds(self.scenario)
+
+    @cached_property
+    def executed(self) -> list[CommandKind]:
+        """The same with the commands of transactions and scripts in their places."""
+        return executed_kinds(self.kinds)
 
     @property
     def lone(self) -> bool:

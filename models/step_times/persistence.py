@@ -111,13 +111,15 @@ def log_times(inputs: NodeInputs) -> LogTimes:
     send_ns = work.kernel_scale * speed.tcp_send_ns + inputs.user_ns(work.write_instructions)
     flush_ns += replicas * (send_ns if by_main else inputs.user_ns(work.push_instructions))
     for code, kind in enumerate(kinds):
-        if kind.row.writes:
-            size_bytes = kind.request_bytes(inputs.scenario.workload.key_bytes)
-            added_ns = inputs.user_ns(buffers * log_instructions(kind, work.commands))
-            added_ns += copies * size_bytes * speed.copy_ns_per_byte
-            added_ns += (aof is not None) * size_bytes * inputs.disk.file_byte_ns
-            logged[code] = size_bytes
-            added_ps[code] = round(added_ns * _PS_PER_NS)
+        # Of a transaction or a script its commands are logged, as if clients had sent them.
+        for each, times in kind.times or [(kind, 1.0)]:
+            if each.row.writes:
+                size_bytes = times * each.request_bytes(inputs.scenario.workload.key_bytes)
+                added_ns = times * inputs.user_ns(buffers * log_instructions(each, work.commands))
+                added_ns += copies * size_bytes * speed.copy_ns_per_byte
+                added_ns += (aof is not None) * size_bytes * inputs.disk.file_byte_ns
+                logged[code] += size_bytes
+                added_ps[code] += round(added_ns * _PS_PER_NS)
     return LogTimes(round(flush_ns * _PS_PER_NS), logged, added_ps)
 
 
@@ -150,7 +152,12 @@ def copy_on_write_ps(inputs: NodeInputs) -> np.ndarray:
     rate_rps = inputs.rate_rps
     if kept is None or kept.snapshot is None or rate_rps is None:
         return np.zeros(len(kinds), np.int64)
-    items = np.array([kind.items if kind.row.writes else 0 for kind in kinds])
+    items = np.array(
+        [
+            sum(n * each.items for each, n in kind.times or [(kind, 1.0)] if each.row.writes)
+            for kind in kinds
+        ]
+    )
     writes_per_s = rate_rps * float(np.dot(items, [kind.share for kind in kinds]))
     snapshot = kept.snapshot
     pages = copied_pages_per_write(

@@ -38,7 +38,7 @@ def write_limit_bytes(scenario: Scenario, engine: EngineProfile) -> int:
     Counted: 1.0 writes a GET of 100 KB to 1 MB in Redis 7.0 and Valkey 9.1.
     """
     longest = max(
-        kind.value_bytes if kind.other is None else kind.other.reply_bytes
+        kind.value_bytes if kind.other is None else kind.reply_bytes
         for kind in command_kinds(scenario)
     )
     return max(engine.write_limit_bytes, longest + REPLY_BLOCK_BYTES)

@@ -67,7 +67,7 @@ def workload_caches(inputs: NodeInputs) -> WorkloadCaches:
     """
     scenario, engine, work, speed = inputs.scenario, inputs.engine, inputs.work, inputs.speed
     workload, kinds = scenario.workload, inputs.kinds
-    population = populations(kinds, scenario, engine, work)
+    population = populations(inputs.executed, scenario, engine, work)
     request = sum(k.share * k.request_bytes(workload.key_bytes) for k in kinds) / LINE_BYTES
     reply = sum(k.share * k.reply_bytes for k in kinds) / LINE_BYTES
     waiting = request * workload.pipeline * workload.clients, request
@@ -98,7 +98,7 @@ def workload_caches(inputs: NodeInputs) -> WorkloadCaches:
         if speed.l3_fills_per_us == 0.0:
             break
         waits_ns = 0.0
-        for kind in kinds:
+        for kind in inputs.executed:
             waits = command_waits(kind, inputs, caches)
             later_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
             waits_ns += kind.share * kind.keys * (waits.touching_ns() + later_ns)
@@ -116,16 +116,16 @@ def command_waits(kind: CommandKind, inputs: NodeInputs, caches: WorkloadCaches)
         keyspace(kind, inputs.scenario),
         inputs.speed,
         caches.times,
-        per_request=keys_asked(kind.data_type, inputs.kinds, inputs.scenario.workload),
+        per_request=keys_asked(kind.data_type, inputs.executed, inputs.scenario.workload),
         in_flight=items_in_flight(inputs.speed, instructions_per_item(kind, inputs.work.commands)),
     )
 
 
 @kept
 def idle_waits(inputs: NodeInputs) -> list[Waits]:
-    """Where the lines are that each kind of command touches, while memory is idle."""
+    """Where the lines are that each executed kind of command touches, while memory is idle."""
     caches = workload_caches(inputs)
-    return [command_waits(kind, inputs, caches) for kind in inputs.kinds]
+    return [command_waits(kind, inputs, caches) for kind in inputs.executed]
 
 
 @kept
@@ -136,7 +136,7 @@ def scenario_memory_load(inputs: NodeInputs) -> MemoryLoad:
     else limits, memory is faster than this says.
     """
     caches, found = workload_caches(inputs), idle_waits(inputs)
-    scenario, work, speed, kinds = inputs.scenario, inputs.work, inputs.speed, inputs.kinds
+    scenario, work, speed, kinds = inputs.scenario, inputs.work, inputs.speed, inputs.executed
     workload, batch = scenario.workload, inputs.prefetch_batch
 
     def waits_ns(longer_ns: float) -> float:
@@ -188,10 +188,16 @@ def main_request_interval_ns(inputs: NodeInputs, *, helped: bool = True) -> floa
     instructions = work.parse_instructions + work.get_instructions
     instructions += sum(
         kind.share * (execute_instructions(kind, work.commands) - work.get_instructions)
-        for kind in inputs.kinds
+        for kind in inputs.executed
         if kind.row.work
     )
-    given_ns = sum(1e3 * k.share * k.other.execution_us for k in inputs.kinds if k.other)
+    given_ns = sum(
+        1e3 * kind.share * kind.other.execution_us
+        for kind in inputs.kinds
+        if kind.other is not None and kind.other.execution_us is not None
+    )
+    callers = [kind for kind in inputs.kinds if kind.calls]
+    instructions += sum(k.share * execute_instructions(k, work.commands) for k in callers)
     if helped and not inputs.lone:
         return given_ns + inputs.user_ns(instructions) + work.execute_lines * speed.core_to_core_ns
     instructions += (work.read_instructions + work.write_instructions) / workload.pipeline

@@ -1,5 +1,6 @@
 """The fit of an engine: observations made by a known engine give that engine back."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.bundle import COMMANDS_FILE, Bundle
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
 from forecache.calibration.bundle.profiles import Profile, StageWork, ThreadWork
 from forecache.calibration.drive.loadspec import Popularity
@@ -24,6 +25,7 @@ from forecache.calibration.fit.work_model import (
 )
 from forecache.calibration.observe.design import design_points
 from forecache.hwprofiles.schema import HostProfile
+from forecache.models.engines.commands import counted_on
 from forecache.models.engines.profile import EngineProfile
 from forecache.sim.effort import VARIABLE
 from forecache.sim.errors import InputError
@@ -43,6 +45,9 @@ from tests.calibration.known_engine import (
 )
 
 CPU = "server_cpu_ns_per_request"
+
+
+COUNTS = Path(__file__).parents[2] / "evidence/counts/command_counts/valkey-9.1.2.json"
 
 
 def observe_known(noise: float = 0.0, seed: int = 1) -> list[ObservedPoint]:
@@ -387,3 +392,21 @@ def test_an_engine_whose_replies_wait_turns_twice_for_a_read_where_it_counts_non
     assert twice.turns == 2 * once.turns > 0.0
     # What an engine counts needs no rule.
     assert counts_of(point, turns_per_round=2) == counts_of(point)
+
+
+def test_an_engine_with_counts_of_its_own_has_them_in_its_profile(tmp_path: Path) -> None:
+    folder = written(tmp_path / "bundle", observe_known())
+    shipped = fit_bundle(Bundle.load(folder)).profile
+    data = json.loads(COUNTS.read_text())
+    # A fork whose ZADD takes twice as long, and which has no GEOADD.
+    data["points"] = [point for point in data["points"] if point["command"] != "geoadd"]
+    for point in data["points"]:
+        point["execute"] *= 2.0 if point["command"] == "zadd" else 1.0
+    data["logged"] = data["logged"][:2]
+    (folder / COMMANDS_FILE).write_text(json.dumps(data))
+    found = fit_bundle(Bundle.load(folder)).profile
+    assert {*counted_on(shipped.commands)} - {*counted_on(found.commands)} == {"geoadd"}
+    name = "zadd_table_instructions"
+    assert found.commands[name].best == pytest.approx(2 * shipped.commands[name].best, rel=0.01)
+    assert found.commands["incr_instructions"].best == shipped.commands["incr_instructions"].best
+    assert found.commands[name].source in found.sources

@@ -48,10 +48,20 @@ def test_what_moves_elements_comes_without_what_looks_for_them() -> None:
 
 def test_places_of_repeats_are_spread() -> None:
     mix = {"commands": [["lindex", 1, 2], ["hmget", 4, 2]], "sizes": {"list": 200, "hash": 40}}
-    *lists, first, second = " ".join(words_of({**mix, "value_bytes": 16})).split(" ; ")
-    assert [words.split(" ")[-1] for words in lists] == ["50", "150"]
-    fields = [[int(word[5:]) for word in words.split(" ")[2:]] for words in (first, second)]
-    assert fields == [[2, 12, 22, 32], [7, 17, 27, 37]]
+    sent = [
+        words.split(" ") for words in " ".join(words_of(mix | {"value_bytes": 16})).split(" ; ")
+    ]
+    assert {words[-1] for words in sent if words[0] == "lindex"} == {"50", "150"}
+    fields = [[int(word[5:]) for word in words[2:]] for words in sent if words[0] == "hmget"]
+    assert sorted(fields) == [[2, 12, 22, 32], [7, 17, 27, 37]]
+
+
+def test_commands_of_a_mix_are_sent_in_an_order_drawn_at_random() -> None:
+    mix = {"commands": [["hlen", 1, 6], ["llen", 1, 6]], "sizes": {"list": 200, "hash": 40}}
+    sent = " ".join(words_of(mix | {"value_bytes": 16})).split(" ; ")
+    commands = [words.split(" ")[0] for words in sent]
+    assert sorted(commands) == ["hlen"] * 6 + ["llen"] * 6 != commands
+    assert sent == " ".join(words_of(mix | {"value_bytes": 16})).split(" ; ")
 
 
 def test_a_mix_is_a_scenario_with_the_shares_that_are_sent() -> None:

@@ -336,12 +336,128 @@ def test_the_server_computes_its_share_times_its_execution_time_longer(compiled:
         ({"execution_us": 0}, ["mix.other[0].execution_us", "greater than 0"]),
         ({"keys": 2}, ["mix.other[0].keys", "1"]),
         ({"replies": 2}, ["mix.other[0].replies", "reply_bytes"]),
+        ({"reply_bytes": None}, ["mix.other[0].reply_bytes", "with execution_us"]),
     ],
 )
 def test_mistakes_about_other_commands_are_named(changes: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(InputError) as error:
         given(**{"execution_us": 20.0, **changes})
     assert all(word in str(error.value) for word in words), error.value
+
+
+# --- transactions and scripts ----------------------------------------------------------------
+
+
+def calling(how: str, calls: dict[str, int], **more: Any) -> Scenario:
+    other = {"name": "checkout", "share": 0.25, how: calls, **more}
+    return scenario(mix={"get": 0.75, "other": [other]}, value_bytes=64)
+
+
+def test_a_transaction_takes_what_its_commands_and_calling_them_take() -> None:
+    work = load_engine("valkey-9.1").engine_work()
+    # As many commands of each as are executed, so that mixing them costs as much.
+    plain = times(scenario(mix={"get": 2 / 3, "incr": 1 / 3}, value_bytes=64))
+    found = times(calling("transaction", {"get": 1, "incr": 2}))
+    rate = SPEED.user_ipc * SPEED.clock_ghz
+    around = work.commands["transaction_instructions"]
+    around += 3 * work.commands["transaction_instructions_per_call"]
+    get_ps, incr_ps = plain.execute_by_code_ps
+    expected = get_ps + 2 * incr_ps + 1000 * around / rate
+    assert found.execute_by_code_ps[1] == pytest.approx(expected, rel=1e-3)
+    get_ps, incr_ps = plain.parse_by_code_ps
+    parsed = get_ps + 2 * incr_ps + 2 * 1000 * work.parse_instructions / rate
+    assert found.parse_by_code_ps[1] == pytest.approx(parsed, rel=1e-3)
+
+
+def test_bytes_of_a_transaction_are_those_on_the_wire() -> None:
+    [_, kind] = command_kinds(calling("transaction", {"get": 1, "set": 2}))
+    key, value = "k" * 16, "v" * 64
+    asked = resp("MULTI") + resp("get", key) + 2 * resp("set", key, value) + resp("EXEC")
+    assert kind.request_bytes(16) == asked
+    replies = len(f"${64}\r\n{value}\r\n") + 2 * len("+OK\r\n")
+    assert kind.reply_bytes == len("+OK\r\n*3\r\n") + 3 * len("+QUEUED\r\n") + replies
+
+
+def test_a_script_names_the_words_of_its_commands_and_replies_with_an_integer() -> None:
+    [_, kind] = command_kinds(calling("script", {"get": 1, "set": 2}))
+    words = ["k" * 16, *["k" * 16, "v" * 64] * 2]
+    assert kind.request_bytes(16) == resp("EVALSHA", "a" * 40, "3", *words)
+    assert (kind.reply_bytes, kind.arguments) == (len(":0\r\n"), 3 + len(words))
+    [_, said] = command_kinds(calling("script", {"get": 1}, request_bytes=90, reply_bytes=7))
+    assert (said.request_bytes(16), said.reply_bytes) == (90, 7)
+
+
+@pytest.mark.parametrize("how", ["transaction", "script"])
+def test_keys_of_what_is_called_are_waited_for_one_after_the_other(how: str) -> None:
+    found = times(calling(how, {"get": 4}))
+    one, four = found.stall_ps
+    assert four.mean() == pytest.approx(4 * one.mean(), rel=0.1)
+    assert four.std() == pytest.approx(2 * one.std(), rel=0.1)
+
+
+def test_a_share_in_transactions_loads_caches_as_the_same_commands_do() -> None:
+    alone = times(scenario(mix={"get": 1.0}, keys=10_000_000, value_bytes=64))
+    called = {"name": "pairs", "share": 1.0, "transaction": {"get": 1}}
+    within = times(scenario(mix={"other": [called]}, keys=10_000_000, value_bytes=64))
+    assert within.stall_ps[0].mean() == pytest.approx(alone.stall_ps[0].mean(), rel=0.02)
+
+
+def test_commands_of_a_transaction_are_logged_where_they_write() -> None:
+    def logged(calls: dict[str, int]) -> int:
+        case = calling("transaction", calls).model_copy(update={"replicas": 1})
+        return int(times(case).logged_bytes_by_code[1])
+
+    assert logged({"get": 3}) == 0
+    assert logged({"get": 1, "set": 2}) == 2 * resp("set", "k" * 16, "v" * 64)
+
+
+def test_called_commands_have_collections_and_are_held_in_memory() -> None:
+    mix = {"other": [{"name": "visit", "share": 1.0, "script": {"hget": 1, "zadd": 1}}]}
+    assert set(scenario(mix=mix).workload.collections) == {"hash", "sorted_set"}
+    node = {"host": "c7g.large", "engine": "valkey", "workload": {"mix": mix, "hashes": HASHES}}
+    [point] = memory(node).points
+    assert {each.type for each in point.populations} == {"hash", "sorted_set"}
+
+
+@pytest.mark.parametrize(
+    ("how", "calls", "words"),
+    [
+        ("transaction", {"gett": 1}, ["mix.other[0].transaction", "gett", "of the table"]),
+        ("script", {}, ["mix.other[0].script", "at least 1"]),
+        ("script", {"get": 0}, ["mix.other[0].script.get", "greater than or equal to 1"]),
+    ],
+)
+def test_mistakes_about_called_commands_are_named(
+    how: str, calls: dict[str, int], words: list[str]
+) -> None:
+    with pytest.raises(InputError) as error:
+        calling(how, calls)
+    assert all(word in str(error.value) for word in words), error.value
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"script": {"get": 1}}, ["mix.other[0].script", "one of execution_us, transaction"]),
+        ({"writes": True}, ["mix.other[0].writes", "no such field with transaction"]),
+        ({"keys": 1}, ["mix.other[0].keys", "no such field with transaction"]),
+    ],
+)
+def test_a_transaction_says_nothing_twice(more: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(InputError) as error:
+        calling("transaction", {"get": 1}, **more)
+    assert all(word in str(error.value) for word in words), error.value
+
+
+def test_an_engine_on_which_calling_was_not_counted_refuses_it() -> None:
+    case = calling("script", {"incr": 1})
+    work = {
+        name: leaf.best
+        for name, leaf in load_engine("valkey-9.1").commands.items()
+        if not name.startswith("script")
+    }
+    with pytest.raises(InputError, match="found a script; valid with x is execution_us"):
+        check_commands(case, work, engine="x")
 
 
 # --- lines -----------------------------------------------------------------------------------

@@ -12,7 +12,13 @@ import numpy as np
 
 from forecache.sim.executors import Submitted
 
-from ...engines.commands import ALL_COMMANDS, COMMAND_WORK, command_kinds, work_terms
+from ...engines.commands import (
+    ALL_COMMANDS,
+    COMMAND_WORK,
+    command_kinds,
+    executed_kinds,
+    work_terms,
+)
 from ...prediction.node_setup import node_setup
 from ...prediction.predict import LATENCIES, Prediction, brief_run
 from ...prediction.run_length import Pilot
@@ -58,7 +64,8 @@ class UncertainInputs:
         # Most of the table's commands are not asked for: what they take changes nothing.
         kinds = command_kinds(prediction.case.scenario)
         unused = {f"work.{each}" for each in {*COMMAND_WORK} - {*ALL_COMMANDS}}
-        unused -= {f"work.{each}" for kind in kinds for each in work_terms(kind)}
+        done = {each for kind in (*kinds, *executed_kinds(kinds)) for each in work_terms(kind)}
+        unused -= {f"work.{each}" for each in done}
         live = [
             index
             for index, name in enumerate(names)

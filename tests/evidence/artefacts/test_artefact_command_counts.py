@@ -1,13 +1,15 @@
 """The work of commands in the shipped profiles is what was counted."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from evidence.counts.command_counts import _kind_of, artefact, counted, leaves, points_of
+from evidence.counts.command_counts import artefact, counted
 from evidence.harness import Asked
+from forecache.calibration.bundle.command_counts import CountedPoint, read_counts
+from forecache.calibration.fit.command_work import command_leaves, kind_of
+from forecache.calibration.observe.command_counts import Point, points_of
 from forecache.models.engines.commands import execute_instructions, work_terms
 from forecache.models.engines.profile import load_engine
 from forecache.models.scenario.command_table import COMMANDS
@@ -20,8 +22,8 @@ COUNTS = Path(__file__).parents[3] / "evidence" / "counts" / "command_counts"
 
 @pytest.mark.parametrize("profile_id", counted())
 def test_shipped_numbers_are_those_counted(profile_id: str) -> None:
-    counts = json.loads((COUNTS / counted()[profile_id].name).read_text())
-    shipped, found = load_engine(profile_id).commands, leaves(counts, source="x")
+    counts = read_counts(COUNTS / counted()[profile_id].name)
+    shipped, found = load_engine(profile_id).commands, command_leaves(counts, source="x")
     assert list(shipped) == list(found)
     for name, leaf in found.items():
         assert shipped[name].value == leaf.value, name
@@ -29,13 +31,13 @@ def test_shipped_numbers_are_those_counted(profile_id: str) -> None:
 
 @pytest.mark.parametrize("profile_id", counted())
 def test_commands_are_counted_on_the_build_that_was_observed(profile_id: str) -> None:
-    counts = json.loads((COUNTS / counted()[profile_id].name).read_text())
+    counts = read_counts(COUNTS / counted()[profile_id].name)
     observed = load_engine(profile_id).observed
     assert observed is not None
     if profile_id == "redis-7.0":  # of two builds, whose counts differ by up to 2%
-        assert "build" not in counts
+        assert counts.build is None
     else:
-        assert f"build {counts['build']}," in observed.build
+        assert f"build {counts.build}," in observed.build
 
 
 def test_another_build_adds_nothing_to_a_file_of_counts(
@@ -50,20 +52,24 @@ def test_another_build_adds_nothing_to_a_file_of_counts(
 
 
 def test_the_lines_go_through_the_counts() -> None:
-    counts = json.loads((COUNTS / "valkey-8.0.1.json").read_text())
+    counts = read_counts(COUNTS / "valkey-8.0.1.json")
     work = load_engine("valkey-8.0").engine_work().commands
-    for row in counts["points"]:
-        if row["command"] not in ("get", "set") and row["command"] in NINE:
-            assert execute_instructions(_kind_of(row), work) == pytest.approx(
-                row["execute"], rel=0.10
+    for row in counts.points:
+        if row.command not in ("get", "set") and row.command in NINE:
+            assert execute_instructions(kind_of(row), work) == pytest.approx(
+                row.execute, rel=0.10
             ), row
+
+
+def _counted(point: Point) -> CountedPoint:
+    return CountedPoint(**vars(point), parse=1.0, execute=1.0)
 
 
 def test_counted_commands_are_as_long_as_their_kind_says() -> None:
     random = np.random.default_rng(1)
     for command in COMMANDS:
         for point in points_of(command):
-            kind = _kind_of({**vars(point)})
+            kind = kind_of(_counted(point))
             words = point.words(random, copy=3)
             assert len(words) == kind.arguments
             data = [len(f"${len(word)}\r\n{word}\r\n") for word in words]
@@ -76,7 +82,7 @@ def test_points_tell_all_terms_of_a_row_apart() -> None:
     for command, row in COMMANDS.items():
         by_encoding: dict[str, list[list[int]]] = {}
         for point in points_of(command):
-            kind = _kind_of({**vars(point)})
+            kind = kind_of(_counted(point))
             by_encoding.setdefault(kind.encoding, []).append([*work_terms(kind).values()])
         assert by_encoding.keys() == (row.work.keys() or {"string"}), command
         for encoding, terms in row.work.items():
