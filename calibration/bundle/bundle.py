@@ -160,6 +160,12 @@ class Bundle:
         )
         counts_file = folder / COMMANDS_FILE
         commands = read_counts(counts_file) if counts_file.is_file() else None
+        of = (manifest.engine.name, manifest.engine.version)
+        if commands is not None and (commands.engine, commands.version) != of:
+            raise InputError(
+                f"{counts_file}: found counts of {commands.engine} {commands.version}; valid is "
+                f"{' '.join(of)}, which was observed."
+            )
         return cls(folder, manifest, points, config, host, profiles, commands)
 
     def info_text(self, point: ObservedPoint) -> str | None:

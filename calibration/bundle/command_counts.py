@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from forecache.hwprofiles.files import parse, read_text
 from forecache.hwprofiles.record import Record
@@ -36,17 +36,17 @@ class CountedPoint(Record):
     size: int
     value_bytes: int = ITEM_BYTES
     integers: bool = False
-    parse: float
-    execute: float
+    parse: float = Field(ge=0)
+    execute: float = Field(gt=0)
 
 
 class CountedCalls(Record):
     """The same of a transaction or a script that calls so many GETs."""
 
     how: Way
-    calls: int
-    parse: float
-    execute: float
+    calls: int = Field(ge=1)
+    parse: float = Field(ge=0)
+    execute: float = Field(gt=0)
 
 
 class CommandCounts(Record):
@@ -62,7 +62,7 @@ class CommandCounts(Record):
     tool: str
     settings: list[str]
     calling: tuple[CountedCalls, ...] = ()
-    logged: tuple[CountedPoint, ...] = ()
+    logged: tuple[CountedPoint, ...] = Field(min_length=2)
     points: list[CountedPoint]
 
     @model_validator(mode="after")

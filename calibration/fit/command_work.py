@@ -12,6 +12,7 @@ from forecache.models.engines.commands import (
     COMMAND_WORK,
     LOG,
     LOG_WORD,
+    SCRIPT,
     CommandKind,
     work_terms,
 )
@@ -21,6 +22,9 @@ from ..bundle.command_counts import ITEM_BYTES, CommandCounts, CountedPoint
 
 DIGITS = 7
 """Of members that are whole numbers."""
+
+MAKES_OBJECTS = frozenset(("hscan", "sscan", "zscan"))
+"""Commands that make an object for each item of their reply, by functions that count as parsing."""
 
 RANGE = 1.1
 """Half width of the range of a count as a factor: the count is exact, how it depends on sizes, on
@@ -32,18 +36,19 @@ def command_leaves(counts: CommandCounts, *, source: str) -> dict[str, Quantity]
 
     Each command in each encoding is a line through its points.
     """
+    kinds = [(kind_of(row), row) for row in counts.points]
+    words = [(kind.arguments, row.parse) for kind, row in kinds if kind.command in ("get", "mget")]
+    arguments, parsed = np.array(words).T
+    slope, base = np.polyfit(arguments, parsed, 1)
+    found = {ARGUMENT: _leaf(float(slope), 0.0, source, f"{len(words)} points")}
     groups: dict[tuple[str, ...], list[tuple[list[float], float]]] = {}
-    words: list[tuple[int, float]] = []
-    for row in counts.points:
-        kind = kind_of(row)
-        if kind.command in ("get", "mget"):
-            words.append((kind.arguments, row.parse))
+    for kind, row in kinds:
         if terms := work_terms(kind):
             counted = [float(times) for times in terms.values()]
-            groups.setdefault(tuple(terms), []).append((counted, row.execute))
-    arguments, parsing = np.array(words).T
-    slope = np.polyfit(arguments, parsing, 1)[0]
-    found = {ARGUMENT: _leaf(float(slope), 0.0, source, f"{len(words)} points")}
+            done = row.execute
+            if kind.command in MAKES_OBJECTS:
+                done += max(0.0, row.parse - (base + slope * kind.arguments))
+            groups.setdefault(tuple(terms), []).append((counted, done))
     for names, rows in groups.items():
         matrix = np.array([row[0] for row in rows])
         seen = np.array([row[1] for row in rows])
@@ -51,7 +56,8 @@ def command_leaves(counts: CommandCounts, *, source: str) -> dict[str, Quantity]
         for name, value in zip(names, fitted, strict=True):
             how = f"{len(rows)} points, none further than {worst:.0%} from the line"
             found[name] = _leaf(float(value), worst, source, how)
-    found |= _log_leaves(counts, source=source) | _calling_leaves(counts, source=source)
+    found |= _log_leaves(counts, source=source)
+    found |= _calling_leaves(counts, source=source, parsing=(float(base), float(slope)))
     return {name: found[name] for name in COMMAND_WORK if name in found}
 
 
@@ -61,8 +67,18 @@ def _line(matrix: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, float]:
     return fitted, float(np.max(np.abs(matrix @ fitted / seen - 1.0)))
 
 
-def _calling_leaves(counts: CommandCounts, *, source: str) -> dict[str, Quantity]:
-    """What MULTI and EXEC, or an EVALSHA, take beyond the GETs they call."""
+def _calling_leaves(
+    counts: CommandCounts, *, source: str, parsing: tuple[float, float]
+) -> dict[str, Quantity]:
+    """What MULTI and EXEC, or an EVALSHA, take beyond the GETs they call.
+
+    Parameters
+    ----------
+    parsing
+        Instructions of parsing a request, and each of its words: a script takes more, since words
+        are made for each call again.
+    """
+    base, slope = parsing
     get = next(row.execute for row in counts.points if row.command == "get")
     found = {}
     for how, names in CALLING.items():
@@ -71,6 +87,9 @@ def _calling_leaves(counts: CommandCounts, *, source: str) -> dict[str, Quantity
             continue
         matrix = np.array([[1.0, row.calls] for row in rows])
         seen = np.array([row.execute - row.calls * get for row in rows])
+        if how == SCRIPT:
+            parsed = [base + slope * (3 + row.calls) for row in rows]
+            seen += np.maximum(0.0, [row.parse for row in rows] - np.array(parsed))
         fitted, worst = _line(matrix, seen)
         said = f"{len(rows)} points, none further than {worst:.0%} from the line"
         for name, value in zip(names, fitted, strict=True):

@@ -11,8 +11,8 @@ LRANGE does, SADD adds a member that isn't there, and PERSIST finds a time to li
 
 Counts are exact: the stages that are counted have nothing but these commands. What remains
 uncertain is how they depend on numbers of keys, members and fields, for which up to three numbers
-per command stand; see `models.commands.COMMAND_WORK`. A skip list's depth makes no difference worth
-a number.
+per command stand; see `COMMAND_WORK` of `models/engines/commands.py`. A skip list's depth makes no
+difference worth a number.
 """
 
 from __future__ import annotations

@@ -124,13 +124,16 @@ def observe(
         profiling = profile_phase(binary, chosen, most_threads=rules.max_io_threads, say=say)
         method = _method(tool, design, timing)
         files = dict(profiling.files)
+        remarks = [] if taken_as is None else [taken_as]
         if commands:
-            files[COMMANDS_FILE] = count_commands(binary, progress=say).text().encode()
+            try:
+                files[COMMANDS_FILE] = count_commands(binary, progress=say).text().encode()
+            except EngineError as error:  # what was measured is worth keeping
+                remarks.append(f"commands are not counted: {error}")
+                say(remarks[-1])
         write_bundle(
             folder,
-            manifest=observation.manifest(
-                method=method, profiling=profiling, remarks=[] if taken_as is None else [taken_as]
-            ),
+            manifest=observation.manifest(method=method, profiling=profiling, remarks=remarks),
             points=observation.points(),
             info=observation.infos(),
             configs=observation.config_files(),

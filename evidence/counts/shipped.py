@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.bundle.bundle import Bundle, require_new
+from forecache.calibration.bundle.bundle import COMMANDS_FILE, Bundle, require_new
 from forecache.calibration.fit.calibrate import calibrate
 from forecache.calibration.fit.prior import is_counted
 from forecache.calibration.fit.work_model import INSTRUCTIONS, SCALES
@@ -68,8 +68,9 @@ def compact(path: str | Path, out: Path, *, histograms: bool = False) -> None:
     write_text_atomic(out / "manifest.yaml", dump_yaml(manifest))
     config = {name: text for name, text in bundle.config.items() if not text.startswith("/")}
     write_text_atomic(out / "config.yaml", dump_yaml(config))
-    if (bundle.path / "profiles.jsonl").is_file():
-        shutil.copyfile(bundle.path / "profiles.jsonl", out / "profiles.jsonl")
+    for name in ("profiles.jsonl", COMMANDS_FILE):
+        if (bundle.path / name).is_file():
+            shutil.copyfile(bundle.path / name, out / name)
     if bundle.host is not None:
         host = bundle.host.model_copy(update={"raw": None})
         (out / "host.yaml").write_text(host.to_yaml(), encoding="utf-8")

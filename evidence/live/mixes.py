@@ -56,7 +56,7 @@ KEYS = 1000
 """Of each kind, collections and strings alike."""
 COMMANDS_OF_MIX = (6, 14)
 MOST_REPEATS = 6
-"""Times that a command comes in a row."""
+"""Times that a command comes in a sequence."""
 ITEMS = (1, 4, 10, 30)
 """How many keys, members, fields, elements or entries a command names."""
 SIZES: Mapping[DataType, Sequence[int]] = {

@@ -104,6 +104,10 @@ def observe(
     """
     if budget is not None and design != "auto":
         raise click.UsageError("--budget is for --design auto.")
+    if print_recipe and commands:
+        raise click.UsageError(
+            "--commands needs forecache beside the engine, without --print-recipe."
+        )
     if print_recipe:
         click.echo(verbs.recipe(engine=engine, design=design, host=host, tool=tool), nl=False)
         return

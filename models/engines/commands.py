@@ -180,7 +180,7 @@ class CommandKind:
 
     @property
     def arguments(self) -> int:
-        """Words of the request; of a transaction those of EXEC."""
+        """Words of the request; not of a transaction, which has several."""
         if self.other is not None and self.other.script:
             return 3 + round(sum(n * (call.arguments - 1) for call, n in self.times))
         return 1 + len(self.row.words) + self.items * len(self.row.each)
@@ -375,6 +375,15 @@ def _kinds_of(
 def executed_kinds(kinds: Sequence[CommandKind]) -> list[CommandKind]:
     """What an engine executes: the commands themselves of transactions and scripts."""
     return [each for kind in kinds for each in kind.calls or (kind,)]
+
+
+def sent_kinds(kinds: Sequence[CommandKind]) -> list[CommandKind]:
+    """What comes and is answered one by one: also the commands of transactions, not of scripts."""
+    return [
+        each
+        for kind in kinds
+        for each in (kind.calls if kind.calls and _way(kind) == TRANSACTION else (kind,))
+    ]
 
 
 def traced_codes(kinds: Sequence[CommandKind]) -> dict[str, np.ndarray]:
@@ -589,9 +598,10 @@ def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: st
         if isinstance(other, AskedOther) and other.calls:
             how = TRANSACTION if other.transaction else SCRIPT
             if any(name not in work for name in CALLING[how]):
+                found, why = f"{how} ({other.name})", f"what a {how} takes was not counted on it"
                 raise InputError(
-                    f"field 'workload.mix.other': found a {how}; valid with {engine} is "
-                    f"execution_us, since what a {how} takes was not counted on it."
+                    f"field 'workload.mix.other': found a {found}; valid with {engine} is "
+                    f"execution_us, since {why}."
                 )
     for command in sorted(scenario.workload.executed, key=[*COMMANDS].index):
         if _is_counted(command, work):

@@ -98,7 +98,9 @@ def _of_executed(inputs: NodeInputs, *, shared_ns: float) -> CommandTimes:
         for kind, waits, path in zip(kinds, found, paths, strict=True)
     ]
     shares = np.array([kind.share for kind in kinds])
-    asked = np.array([kind.share * kind.keys for kind in kinds])
+    alone = {id(kind) for kind in inputs.kinds}
+    # Keys of what a transaction or a script calls are looked up one by one.
+    asked = np.array([kind.share * kind.keys * (id(kind) in alone) for kind in kinds])
     if asked.any():
         asked /= asked.sum() / np.sum([kind.share for kind in inputs.kinds])
     looked_up = np.sum([s * m.prefetch_ns for s, m in zip(asked, memory, strict=True)], axis=0)
@@ -154,7 +156,7 @@ def _of_requests(inputs: NodeInputs, executed: CommandTimes) -> CommandTimes:
         return executed
     names = ("parse_ns", "execute_ns", "write_ns", "free_ns", "stall_ns", "prefetched_stall_ns")
     found: dict[str, Any] = {name: [] for name in names}
-    place = 0
+    place, reply_bytes = 0, executed.reply_bytes
     for kind in inputs.kinds:
         rows = range(place, place + max(1, len(kind.calls)))
         place = rows.stop
@@ -168,13 +170,17 @@ def _of_requests(inputs: NodeInputs, executed: CommandTimes) -> CommandTimes:
         parse_ns, write_ns = _calling_ns(inputs, kind, parse_ns, write_ns)
         calling_ns = inputs.user_ns(execute_instructions(kind, inputs.work.commands))
         stall_ns = _in_turn_ns(of["stall_ns"], times)
+        if kind.other is not None and kind.other.script:
+            # Its calls are answered to the script, which replies once.
+            called = sum(call.share * call.reply_bytes for call in kind.calls)
+            reply_bytes += kind.share * kind.reply_bytes - called
         found["parse_ns"].append(parse_ns)
         found["execute_ns"].append(calling_ns + times @ of["execute_ns"])
         found["write_ns"].append(write_ns)
         found["free_ns"].append(times @ of["free_ns"])
         found["stall_ns"].append(stall_ns)
         found["prefetched_stall_ns"].append(stall_ns.mean())
-    return replace(executed, **found)
+    return replace(executed, **found, reply_bytes=max(0.0, reply_bytes))
 
 
 def _calling_ns(
@@ -190,9 +196,15 @@ def _calling_ns(
     work = inputs.work
     assert kind.other is not None
     if kind.other.transaction:
-        return parse_ns + 2.0 * inputs.user_ns(work.parse_instructions), write_ns
-    words = (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
-    return inputs.user_ns(work.parse_instructions + words), 0.0
+        # MULTI and EXEC are one word each, a GET is two.
+        around = max(0.0, work.parse_instructions - work.commands[ARGUMENT])
+        return parse_ns + 2.0 * inputs.user_ns(around), write_ns
+    parsing = work.parse_instructions
+    parsing += (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
+    parsing += 0.0 if inputs.lone else work.command_lookup_instructions
+    sent_bytes = sum(times * call.sent_value_bytes for call, times in kind.times)
+    parsing += sent_bytes * work.parse_instructions_per_byte
+    return inputs.user_ns(parsing) + inputs.moving_ns, 0.0
 
 
 def _in_turn_ns(stalls_ns: Sequence[np.ndarray], times: np.ndarray) -> np.ndarray:
@@ -203,8 +215,6 @@ def _in_turn_ns(stalls_ns: Sequence[np.ndarray], times: np.ndarray) -> np.ndarra
     mean_ns = sum(n * s.mean() for s, n in zip(stalls_ns, times, strict=True))
     variances = [n * s.var() for s, n in zip(stalls_ns, times, strict=True)]
     widest = stalls_ns[int(np.argmax(variances))]
-    if not widest.any():
-        return np.zeros_like(widest)
     scale = np.sqrt(sum(variances) / max(widest.var(), 1e-300))
     return np.maximum(0.0, mean_ns + scale * (widest - widest.mean()))
 

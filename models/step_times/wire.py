@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..engines.commands import WHOLE_ARGUMENT_BYTES, command_kinds
+from ..engines.commands import WHOLE_ARGUMENT_BYTES, command_kinds, sent_kinds
 from ..engines.profile import EngineProfile
 from ..scenario.schema import Scenario
 from .tls import RECORD_BYTES
@@ -39,7 +39,7 @@ def write_limit_bytes(scenario: Scenario, engine: EngineProfile) -> int:
     """
     longest = max(
         kind.value_bytes if kind.other is None else kind.reply_bytes
-        for kind in command_kinds(scenario)
+        for kind in sent_kinds(command_kinds(scenario))
     )
     return max(engine.write_limit_bytes, longest + REPLY_BLOCK_BYTES)
 
@@ -60,7 +60,8 @@ def read_limit_bytes(scenario: Scenario, engine: EngineProfile) -> int:
     request whose value is stored as it was read, the buffer takes another one like it.
     """
     workload = scenario.workload
-    sizes = [(k.request_bytes(workload.key_bytes), k.share) for k in command_kinds(scenario)]
+    kinds = sent_kinds(command_kinds(scenario))
+    sizes = [(k.request_bytes(workload.key_bytes), k.share) for k in kinds]
     first = engine.read_limit_bytes
     grown = engine.large_read_limit_bytes if max(sizes)[0] > LARGE_REQUEST_BYTES else first
     if max(sizes)[0] > WHOLE_ARGUMENT_BYTES:

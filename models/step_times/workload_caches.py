@@ -196,8 +196,10 @@ def main_request_interval_ns(inputs: NodeInputs, *, helped: bool = True) -> floa
         for kind in inputs.kinds
         if kind.other is not None and kind.other.execution_us is not None
     )
-    callers = [kind for kind in inputs.kinds if kind.calls]
-    instructions += sum(k.share * execute_instructions(k, work.commands) for k in callers)
+    for caller in (kind for kind in inputs.kinds if kind.calls):
+        further = sum(times for _, times in caller.times) - 1.0
+        calling = execute_instructions(caller, work.commands)
+        instructions += caller.share * (calling + further * work.get_instructions)
     if helped and not inputs.lone:
         return given_ns + inputs.user_ns(instructions) + work.execute_lines * speed.core_to_core_ns
     instructions += (work.read_instructions + work.write_instructions) / workload.pipeline
@@ -214,7 +216,7 @@ def shared_line_ns(inputs: NodeInputs) -> float:
     the main thread takes for those requests, or the clients to send them. Stopped threads count as
     writers: fewer of them would come back so much sooner.
     """
-    scenario, work, speed, kinds = inputs.scenario, inputs.work, inputs.speed, inputs.kinds
+    scenario, work, speed, kinds = inputs.scenario, inputs.work, inputs.speed, inputs.executed
     workload = scenario.workload
     writers = scenario.io_threads - 1
     sets = workload.pipeline * sum(kind.share * kind.stored_values for kind in kinds)
