@@ -87,7 +87,7 @@ _KILOMETRES_A_DEGREE = 111.2
 
 
 @dataclass(frozen=True)
-class Point:
+class SentCommand:
     """One command as it is sent.
 
     `size` counts what the collection has, `value_bytes` those of a string's value; `integers` says
@@ -106,10 +106,10 @@ class Point:
         return COMMANDS[self.command]
 
     @property
-    def template(self) -> Template:
+    def template(self) -> CountedKey:
         """The key that it works on."""
         row = self.row
-        return Template(
+        return CountedKey(
             row.type, self.size, self.value_bytes, self.integers, row.holds, row.expires
         )
 
@@ -188,7 +188,7 @@ def _radius_km(items: int, size: int) -> float:
 
 
 @dataclass(frozen=True)
-class Template:
+class CountedKey:
     """A key that commands work on, or copies of which they change."""
 
     type: DataType
@@ -244,7 +244,7 @@ class Template:
             yield ["XREADGROUP", "GROUP", "G", "C", "COUNT", half, "STREAMS", name, ">"]
 
 
-def points_of(command: str) -> list[Point]:
+def points_of(command: str) -> list[SentCommand]:
     """Where a command is counted: its encodings, sizes of data, and numbers of items."""
     row = COMMANDS[command]
     found = []
@@ -259,7 +259,7 @@ def points_of(command: str) -> list[Point]:
             counts = [size] if row.items == "all" else [1]
             if size == sizes[0] and row.items not in ("one", "all"):
                 counts = [n for n in (1, 4, 16) if n <= max(size, 16)]
-            found += [Point(command, n, size, v, integers) for n in counts for v in values]
+            found += [SentCommand(command, n, size, v, integers) for n in counts for v in values]
     return found
 
 
@@ -268,7 +268,12 @@ CALLS = (1, 4, 16)
 
 _SCRIPT = "for i = 1, #KEYS do redis.call('GET', KEYS[i]) end return 1"
 
-LOGGED_POINTS = [Point("set"), Point("mset", 16), Point("zadd", 1, 8_000), Point("hset", 1, 8_000)]
+LOGGED_POINTS = [
+    SentCommand("set"),
+    SentCommand("mset", 16),
+    SentCommand("zadd", 1, 8_000),
+    SentCommand("hset", 1, 8_000),
+]
 """Writes that are counted again with an append-only file."""
 
 _SETTINGS = (
@@ -413,7 +418,7 @@ class Ground:
         How many are sent, each of which has a copy to write to.
     """
 
-    def __init__(self, point: Point, control: RespClient, *, commands: int) -> None:
+    def __init__(self, point: SentCommand, control: RespClient, *, commands: int) -> None:
         self._control, self._point = control, point
         template, row = point.template, point.row
         self._copies = commands if point.size <= 512 else max(1, _COPIED_ENTRIES // point.size)
@@ -450,7 +455,7 @@ class Ground:
             self._control.pipeline([self._point.words(random, copy) for copy in copies])
 
 
-def _count_one(point: Point, counts: Counts, control: RespClient) -> CountedPoint:
+def _count_one(point: SentCommand, counts: Counts, control: RespClient) -> CountedPoint:
     """Instructions per command at a point."""
     random = np.random.default_rng(1)
     few = max(1, point.items // 4)
@@ -486,7 +491,7 @@ def _each(counts: Counts, commands: int) -> tuple[float, float]:
 def _count_calling(how: Way, calls: int, counts: Counts, control: RespClient) -> CountedCalls:
     """Instructions of a transaction or a script that calls so many GETs."""
     random = np.random.default_rng(1)
-    point = Point("get")
+    point = SentCommand("get")
     Ground(point, control, commands=_PIPELINE)
     sha1 = str(control.command("SCRIPT", "LOAD", _SCRIPT))
 

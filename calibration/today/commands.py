@@ -37,8 +37,7 @@ _SERVER = (
     "script function"
 )
 _ADMINISTRATION = frozenset(f"{_CONNECTIONS} {_SERVER}".split())
-"""Of connections, transactions and administration: no demand, but for those that an operation of
-the plan stands for, such as a PING of a pool or a SELECT before each command."""
+"""Of connections, transactions and administration: no demand."""
 
 
 LEAST_CALLS = 100.0
@@ -124,7 +123,7 @@ def placed(
     slow: dict[str, tuple[float, float]] = {}
     time_us = known_us = 0.0
     for name, (count, spent_us) in counts.items():
-        if count <= 0 or not (is_demand(name) or name in same):
+        if count <= 0 or not is_demand(name):
             continue
         time_us += spent_us
         long = spent_us >= SLOW_US * count

@@ -14,14 +14,7 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs
-from forecache.models.step_times.mixing import (
-    BRANCH_CYCLES,
-    BRANCHES,
-    DISTINCT,
-    LINE_CYCLES,
-    LINES,
-    mixing_ns,
-)
+from forecache.models.step_times.mixing import DISTINCT, LINE_CYCLES, LINES, mixing_ns
 from forecache.models.step_times.stages import node_times
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
@@ -42,11 +35,10 @@ def test_one_command_costs_nothing_more_nor_do_get_and_set() -> None:
 
 
 def test_equally_frequent_commands_cost_what_was_counted_of_as_many() -> None:
-    for number, lines, branches in zip(DISTINCT[1:4], LINES[1:4], BRANCHES[1:4], strict=True):
+    for number, lines in zip(DISTINCT[1:4], LINES[1:4], strict=True):
         names = ("hget", "zadd", "lpush", "incr", "sadd", "xadd", "get", "expire")[: int(number)]
         found = mixing_ns(inputs(dict.fromkeys(names, 1.0 / number)))
-        cycles = LINE_CYCLES * lines + BRANCH_CYCLES * branches
-        assert found == pytest.approx(cycles / SPEED.clock_ghz, rel=1e-6)
+        assert found == pytest.approx(LINE_CYCLES * lines / SPEED.clock_ghz, rel=1e-6)
 
 
 def test_a_rare_command_costs_less_than_a_frequent_one() -> None:
@@ -62,11 +54,11 @@ def test_every_command_of_a_mix_takes_longer_by_as_much() -> None:
 
 
 def test_the_numbers_are_the_means_of_the_counts() -> None:
-    found: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    found: dict[int, list[float]] = defaultdict(list)
     for of_cache in json.loads(COUNTS.read_text()):
         if (of_cache["engine"], of_cache["version"]) == ("redis", "7.0.15"):
             for row in of_cache["sets"]:
-                found[row["distinct"]].append((row["more"]["lines"], row["more"]["branches"]))
+                found[row["distinct"]].append(row["more"]["lines"])
     assert tuple(sorted(found)) == DISTINCT[1:]
-    for number, lines, branches in zip(DISTINCT[1:], LINES[1:], BRANCHES[1:], strict=True):
-        assert np.mean(found[int(number)], axis=0) == pytest.approx([lines, branches], abs=0.1)
+    for number, lines in zip(DISTINCT[1:], LINES[1:], strict=True):
+        assert np.mean(found[int(number)]) == pytest.approx(lines, abs=0.1)

@@ -9,7 +9,7 @@ from evidence.counts.command_counts import artefact, counted
 from evidence.harness import Asked
 from forecache.calibration.bundle.command_counts import CountedPoint, read_counts
 from forecache.calibration.fit.command_work import command_leaves, kind_of
-from forecache.calibration.observe.command_counts import Point, points_of
+from forecache.calibration.observe.command_counts import SentCommand, points_of
 from forecache.models.engines.commands import execute_instructions, work_terms
 from forecache.models.engines.profile import load_engine
 from forecache.models.scenario.command_table import COMMANDS
@@ -61,7 +61,7 @@ def test_the_lines_go_through_the_counts() -> None:
             ), row
 
 
-def _counted(point: Point) -> CountedPoint:
+def _counted(point: SentCommand) -> CountedPoint:
     return CountedPoint(**vars(point), parse=1.0, execute=1.0)
 
 
