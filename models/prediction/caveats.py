@@ -94,9 +94,10 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
         )
     rare = [kind for kind in command_kinds(scenario) if kind.share < 0.5 / NODE_DRAWS]
     if rare:
+        size = "" if rare[0].calls else f" of {rare[0].value_bytes} bytes"
         warnings.append(
-            f"{rare[0].command} of {rare[0].value_bytes} bytes is too rare to be simulated: shares "
-            f"below 1 in {2 * NODE_DRAWS} are left out"
+            f"{rare[0].command}{size} is too rare to be simulated: shares below 1 in "
+            f"{2 * NODE_DRAWS} are left out"
         )
     beyond = _beyond_baseline(scenario, system)
     return [*warnings, *_of_the_instance(scenario, system), *([] if beyond is None else [beyond])]
