@@ -42,8 +42,8 @@ how a capture measures it: sockets, their locks and lists go back and forth more
 Seven engines under valkey-benchmark, pipeline 1, on a Zen 5 virtual machine whose hypervisor moved
 the CPUs meanwhile: 7.0 us of CPU a request in the server and 9.0 in the tool while the factor was
 1.05 (26 ns between cores), 8.4 and 11.0 while it was 1.24 (121 ns). The server asks for 1.7, the
-tool, half of whose calls are epoll_ctl (`PEER_CHANGES`), for 1.4 of all its calls. That is one
-host; 1 to 2.5 would not surprise."""
+tool for 1.4: half of its calls are epoll_ctl, to which a peer adds less (`PEER_CHANGES`). That is
+one host; 1 to 2.5 would not surprise."""
 
 PEER_CHANGES = 0.17
 """What a peer adds to an epoll_ctl, against what it adds to a send and a receive: they take 1.15

@@ -26,9 +26,16 @@ from forecache.hwprofiles.files import dump_yaml, parse, read_text, read_yaml
 from forecache.hwprofiles.record import Record as _Section
 from forecache.sim.errors import InputError
 
-from .command_counts import CommandCounts, read_counts
 from .points import ObservedPoint
-from .profiles import Depth, Profile, parse_records, read_profiles, write_profiles
+from .profiles import (
+    CommandCounts,
+    Depth,
+    Profile,
+    parse_records,
+    read_counts,
+    read_profiles,
+    write_profiles,
+)
 
 FORMAT = "forecache-bundle/1"
 COMMANDS_FILE = "commands.json"

@@ -13,6 +13,7 @@ from forecache.models.advice.conditioning import MeasuredValue, updated
 from forecache.models.advice.limits import limits_of
 from forecache.models.advice.next_measurement import MEASURED_ERROR, next_measurement
 from forecache.models.advice.node_answers import summary_of
+from forecache.models.engines.commands import command_kinds
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.predict import Prediction, Progress, predict_cases
 from forecache.models.prediction.system import System
@@ -78,6 +79,12 @@ def check(
     cases = load_cases(scenario)
     index = _point_at(cases, at or {}, file=file)
     case, system = cases[index]
+    calling = next((k.calling for k in command_kinds(case.scenario) if k.calling), None)
+    if calling is not None and (live is not None or info is not None):
+        raise InputError(
+            f"{file}: field 'workload.mix.other': found a {calling}, whose commands INFO counts "
+            "one by one; valid are files of a load generator, and nothing of INFO."
+        )
     if live is not None:
         if files or info is not None:
             raise InputError("found --run and files; valid is one or the other.")
@@ -327,16 +334,11 @@ def differences(scenario: Scenario, system: System, measured: Measured) -> list[
     return [*_other_engine(system, measured), *found, *_other_commands(scenario, measured)]
 
 
-SCRIPTS = frozenset(("eval", "evalsha"))
-"""How INFO names scripts, whose time includes that of what they call."""
-
-
 def _other_commands(scenario: Scenario, measured: Measured) -> list[ConditionGap]:
     """The mix, if too much of the execution time belongs to commands that it does not have."""
     asked = {name: each.share for name, each in scenario.workload.commands.items()}
-    known = asked.keys() | scenario.workload.executed | SCRIPTS
     times_us = measured.command_times_us
-    others_us = sum(spent_us for name, spent_us in times_us.items() if name not in known)
+    others_us = sum(spent_us for name, spent_us in times_us.items() if name not in asked)
     total_us = sum(times_us.values())
     if others_us <= MOST_NOT_MODELLED * total_us:
         return []

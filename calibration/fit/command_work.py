@@ -12,13 +12,12 @@ from forecache.models.engines.commands import (
     COMMAND_WORK,
     LOG,
     LOG_WORD,
-    SCRIPT,
     CommandKind,
     work_terms,
 )
 from forecache.models.scenario.command_table import COMMANDS
 
-from ..bundle.command_counts import ITEM_BYTES, CommandCounts, CountedPoint
+from ..bundle.profiles import ITEM_BYTES, CommandCounts, CountedPoint
 
 DIGITS = 7
 """Of members that are whole numbers."""
@@ -87,7 +86,7 @@ def _calling_leaves(
             continue
         matrix = np.array([[1.0, row.calls] for row in rows])
         seen = np.array([row.execute - row.calls * get for row in rows])
-        if how == SCRIPT:
+        if how == "script":
             parsed = [base + slope * (3 + row.calls) for row in rows]
             seen += np.maximum(0.0, [row.parse for row in rows] - np.array(parsed))
         fitted, worst = _line(matrix, seen)

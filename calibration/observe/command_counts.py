@@ -22,14 +22,15 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from forecache.models.engines.commands import CALLING, SCRIPT, Way
+from forecache.models.engines.commands import CALLING
 from forecache.models.scenario.command_table import (
     COMMANDS,
     CommandRow,
@@ -38,10 +39,11 @@ from forecache.models.scenario.command_table import (
     Term,
     Word,
 )
+from forecache.models.scenario.workload import Calling
 from forecache.sim.errors import EngineError, InputError
 
-from ..bundle.command_counts import ITEM_BYTES, CommandCounts, CountedCalls, CountedPoint
-from ..bundle.profiles import Stage
+from ..bundle.profiles import ITEM_BYTES, CommandCounts, CountedCalls, CountedPoint, Stage
+from ..drive.connection import Address
 from ..drive.engine_process import EngineProcess, engine_version
 from ..drive.protocols import RESP
 from ..drive.resp import RespClient
@@ -290,6 +292,36 @@ _ANSWER_LIMIT_S = 300.0
 """A server in valgrind takes its time for thousands of members."""
 
 
+class ServerInValgrind(NamedTuple):
+    """A server whose instructions are counted, with a connection to it."""
+
+    counts: Counts
+    control: RespClient
+    address: Address
+
+    def client(self) -> RespClient:
+        """Another connection."""
+        return RespClient(self.address, timeout_s=_ANSWER_LIMIT_S)
+
+
+@contextmanager
+def in_valgrind(binary: Path, *options: str) -> Iterator[ServerInValgrind]:
+    """A server run by callgrind with these options, on one core, with few timers."""
+    with tempfile.TemporaryDirectory(prefix="forecache-valgrind-") as folder:
+        out = Path(folder) / "counts"
+        wrapper = [
+            *("valgrind", "--quiet", "--tool=callgrind", *options),
+            *(f"--callgrind-out-file={out}", f"--vgdb-prefix={folder}/vgdb"),
+        ]
+        plan, config = plan_cores(io_threads=1, generator_threads=1), {"hz": "1"}
+        with (
+            EngineProcess(binary, cores={plan.main}, config=config, wrapper=wrapper) as process,
+            RespClient(process.control_address, timeout_s=_ANSWER_LIMIT_S) as control,
+        ):
+            counts = Counts(Session(process, control, plan), out)
+            yield ServerInValgrind(counts, control, process.control_address)
+
+
 def count_commands(
     binary: Path, *, known: CommandCounts | None = None, progress: Callable[[str], None]
 ) -> CommandCounts:
@@ -317,43 +349,32 @@ def count_commands(
     before = [] if known is None else known.points
     points, calling = list(before), [] if known is None else list(known.calling)
     logged = [] if known is None else list(known.logged)
-    with tempfile.TemporaryDirectory(prefix="forecache-valgrind-") as folder:
-        out = Path(folder) / "counts"
-        wrapper = [
-            *("valgrind", "--quiet", "--tool=callgrind"),
-            *(f"--callgrind-out-file={out}", f"--vgdb-prefix={folder}/vgdb"),
+    with in_valgrind(binary) as server:
+        counts, control = server.counts, server.control
+        for setting, value in _SETTINGS:
+            with suppress(EngineError):  # not every version knows it
+                control.command("CONFIG", "SET", setting, value)
+        settings = control.command("CONFIG", "GET", "*-max-*list*")
+        for command in COMMANDS:
+            if any(point.command == command for point in before):
+                continue
+            try:
+                # Of its own, since after an error replies to the rest of a pipeline follow.
+                with server.client() as client:
+                    of_one = [_count_one(p, counts, client) for p in points_of(command)]
+            except EngineError as error:
+                control.command("PING")  # a broken connection says nothing of the command
+                progress(f"{name} {version}: {command} is left out ({error})")
+                continue
+            points += of_one
+            found = ", ".join(f"{point.execute:.0f}" for point in of_one)
+            progress(f"{name} {version}: {command} {found}")
+        calling = calling or [
+            _count_calling(how, calls, counts, control) for how in CALLING for calls in CALLS
         ]
-        plan = plan_cores(io_threads=1, generator_threads=1)
-        config = {"hz": "1"}
-        with (
-            EngineProcess(binary, cores={plan.main}, config=config, wrapper=wrapper) as process,
-            RespClient(process.control_address, timeout_s=_ANSWER_LIMIT_S) as control,
-        ):
-            for setting, value in _SETTINGS:
-                with suppress(EngineError):  # not every version knows it
-                    control.command("CONFIG", "SET", setting, value)
-            counts = Counts(Session(process, control, plan), out)
-            settings = control.command("CONFIG", "GET", "*-max-*list*")
-            for command in COMMANDS:
-                if any(point.command == command for point in before):
-                    continue
-                try:
-                    # Of its own, since after an error replies to the rest of a pipeline follow.
-                    with RespClient(process.control_address, timeout_s=_ANSWER_LIMIT_S) as client:
-                        of_one = [_count_one(p, counts, client) for p in points_of(command)]
-                except EngineError as error:
-                    control.command("PING")  # a broken connection says nothing of the command
-                    progress(f"{name} {version}: {command} is left out ({error})")
-                    continue
-                points += of_one
-                found = ", ".join(f"{point.execute:.0f}" for point in of_one)
-                progress(f"{name} {version}: {command} {found}")
-            calling = calling or [
-                _count_calling(how, calls, counts, control) for how in CALLING for calls in CALLS
-            ]
-            if not logged:
-                _log_commands(control)
-                logged = [_count_one(p, counts, control) for p in LOGGED_POINTS]
+        if not logged:
+            _log_commands(control)
+            logged = [_count_one(p, counts, control) for p in LOGGED_POINTS]
     return CommandCounts(
         engine=name,
         version=version,
@@ -488,7 +509,7 @@ def _each(counts: Counts, commands: int) -> tuple[float, float]:
     return each("parse"), each("lookup", "execute", "reply", "memory")
 
 
-def _count_calling(how: Way, calls: int, counts: Counts, control: RespClient) -> CountedCalls:
+def _count_calling(how: Calling, calls: int, counts: Counts, control: RespClient) -> CountedCalls:
     """Instructions of a transaction or a script that calls so many GETs."""
     random = np.random.default_rng(1)
     point = SentCommand("get")
@@ -500,7 +521,7 @@ def _count_calling(how: Way, calls: int, counts: Counts, control: RespClient) ->
             copies = random.integers(0, _STRINGS, calls)
             gets = [point.words(random, int(copy)) for copy in copies]
             sent = [["MULTI"], *gets, ["EXEC"]]
-            if how == SCRIPT:
+            if how == "script":
                 sent = [["EVALSHA", sha1, str(calls), *(key for _, key in gets)]]
             control.pipeline(sent * _PIPELINE)
 

@@ -3,13 +3,12 @@
 The study `mixing-counts` runs an engine in valgrind with a simulated instruction cache and branch
 predictor. Each of many commands is sent alone, in pipelines, and sets of 2 to 32 of them in turn,
 in an order drawn at random. What a command misses more in turn is what mixing costs it:
-`models/step_times/mixing.py` has the line through these counts.
+`models/step_times/command_times.py` has the line through these counts.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,13 +17,11 @@ from typing import Any
 import numpy as np
 
 from forecache.calibration.bundle.profiles import Stage
-from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
+from forecache.calibration.drive.engine_process import engine_version, find_engine
 from forecache.calibration.drive.resp import RespClient
-from forecache.calibration.observe.command_counts import RESTORE, points_of
-from forecache.calibration.observe.measure import plan_cores
+from forecache.calibration.observe.command_counts import RESTORE, in_valgrind, points_of
 from forecache.calibration.observe.profilers.attribution import charge
 from forecache.calibration.observe.profilers.callgrind import Counts
-from forecache.calibration.observe.profilers.session import Session
 from forecache.models.scenario.command_table import COMMANDS
 from forecache.sim.errors import EngineError
 
@@ -41,7 +38,6 @@ DISTINCT = (2, 4, 8, 16, 32)
 SETS = 3
 """Different commands in turn, and how many sets of each number are drawn."""
 
-_ANSWER_LIMIT_S = 300.0
 _EACH = 200
 _PIPELINE = 10
 _STAGES: tuple[Stage, ...] = ("parse", "lookup", "execute", "reply", "memory")
@@ -112,55 +108,40 @@ def _misses(counts: Counts, commands: int) -> dict[str, float]:
 def _count(binary: Path, l1i_kib: int, asked: Asked) -> dict[str, Any]:
     """What sets of commands miss in turn beyond each of them alone, with one cache."""
     name, version = engine_version(binary)
-    with tempfile.TemporaryDirectory(prefix="forecache-valgrind-") as folder:
-        out = Path(folder) / "counts"
-        wrapper = [
-            *("valgrind", "--quiet", "--tool=callgrind", "--cache-sim=yes", "--branch-sim=yes"),
-            *(f"--I1={l1i_kib * 1024},8,64", "--D1=32768,8,64", "--LL=1048576,16,64"),
-            *(f"--callgrind-out-file={out}", f"--vgdb-prefix={folder}/vgdb"),
-        ]
-        plan = plan_cores(io_threads=1, generator_threads=1)
-        config = {"hz": "1"}
-        with (
-            EngineProcess(binary, cores={plan.main}, config=config, wrapper=wrapper) as process,
-            RespClient(process.control_address, timeout_s=_ANSWER_LIMIT_S) as control,
-        ):
-            counts = Counts(Session(process, control, plan), out)
-            alone: dict[str, Mapping[str, float]] = {}
-            for command in COMMANDS:
-                # Not every version has it, and after an error other replies follow.
-                with (
-                    suppress(EngineError),
-                    RespClient(process.control_address, timeout_s=_ANSWER_LIMIT_S) as client,
-                ):
-                    commands = _Commands(client)
-                    commands.make(command)
-                    commands.send([command])
-                    commands.restore(command)
-                    counts.skip()
-                    commands.send([command])
-                    alone[command] = _misses(counts, _EACH)
-            commands = _Commands(control)
-            random, rows = np.random.default_rng(2), []
-            for distinct in DISTINCT:
-                for _ in range(SETS):
-                    names = sorted(random.choice(sorted(alone), distinct, replace=False).tolist())
-                    for each in names:
-                        commands.make(each)
-                    commands.send(names)
-                    for each in names:
-                        commands.restore(each)
-                    counts.skip()
-                    commands.send(names)
-                    turn = _misses(counts, distinct * _EACH)
-                    more = {
-                        event: round(
-                            turn[event] - float(np.mean([alone[n][event] for n in names])), 2
-                        )
-                        for event in _EVENTS
-                    }
-                    rows.append({"distinct": distinct, "commands": names, "more": more})
-                    asked.progress(f"{name} {version}, {l1i_kib} KiB, {distinct} in turn: {more}")
+    options = [
+        *("--cache-sim=yes", "--branch-sim=yes", f"--I1={l1i_kib * 1024},8,64"),
+        *("--D1=32768,8,64", "--LL=1048576,16,64"),
+    ]
+    with in_valgrind(binary, *options) as server:
+        counts = server.counts
+        alone: dict[str, Mapping[str, float]] = {}
+        for command in COMMANDS:
+            # Not every version has it, and after an error other replies follow.
+            with suppress(EngineError), server.client() as client:
+                commands = _Commands(client)
+                commands.make(command)
+                commands.send([command])
+                commands.restore(command)
+                counts.skip()
+                commands.send([command])
+                alone[command] = _misses(counts, _EACH)
+        commands = _Commands(server.control)
+        random, rows = np.random.default_rng(2), []
+        for distinct in DISTINCT:
+            for _ in range(SETS):
+                names = sorted(random.choice(sorted(alone), distinct, replace=False).tolist())
+                for each in names:
+                    commands.make(each)
+                commands.send(names)
+                for each in names:
+                    commands.restore(each)
+                counts.skip()
+                commands.send(names)
+                turn = _misses(counts, distinct * _EACH)
+                apart = {e: float(np.mean([alone[n][e] for n in names])) for e in _EVENTS}
+                more = {event: round(turn[event] - apart[event], 2) for event in _EVENTS}
+                rows.append({"distinct": distinct, "commands": names, "more": more})
+                asked.progress(f"{name} {version}, {l1i_kib} KiB, {distinct} in turn: {more}")
     return {"engine": name, "version": version, "l1i_kib": l1i_kib, "sets": rows}
 
 

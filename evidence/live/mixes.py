@@ -415,8 +415,8 @@ def section() -> list[str]:
         " [models.md](models.md#what-was-decided-with-the-results-in-view)."
         " All rounds are predicted anew: seeds 6203, 6301 and 6406 were 13.6, 15.5 and 21.1% off"
         " when they were predicted blind. A round before the last on the Xeon 6 host (seed"
-        " 6405), whose profile other work had disturbed (a fifth fewer instructions a second than"
-        " in nine other captures of the day), was 39% off, all too slow, and is not kept."
+        " 6405), whose profile other work had disturbed (16% fewer instructions a second than the"
+        " median of nine other captures of the day), was 39% off, all too slow, and is not kept."
         " `make evidence STUDY=mixes`.",
     ]
     if not ARTEFACT.exists():

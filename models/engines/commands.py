@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 
@@ -34,7 +34,14 @@ from ..scenario.command_table import (
     later_commands,
 )
 from ..scenario.schema import Scenario
-from ..scenario.workload import Asked, AskedOther, Collection, Workload, WorkloadSets
+from ..scenario.workload import (
+    Asked,
+    AskedOther,
+    Calling,
+    Collection,
+    Workload,
+    WorkloadSets,
+)
 
 MOST_CYCLE_REQUESTS = 20_000_000
 """Requests of a rate profile or a trace."""
@@ -181,9 +188,14 @@ class CommandKind:
     @property
     def arguments(self) -> int:
         """Words of the request; not of a transaction, which has several."""
-        if self.other is not None and self.other.script:
+        if self.calling == "script":
             return 3 + round(sum(n * (call.arguments - 1) for call, n in self.times))
         return 1 + len(self.row.words) + self.items * len(self.row.each)
+
+    @property
+    def calling(self) -> Calling | None:
+        """Whether it is a transaction or a script."""
+        return None if self.other is None else self.other.calling
 
     @property
     def times(self) -> list[tuple[CommandKind, float]]:
@@ -255,9 +267,8 @@ class CommandKind:
 
     def _calling_bytes(self, key_bytes: float) -> float:
         """Bytes of MULTI, the commands and EXEC, or of an EVALSHA with its commands' words."""
-        assert self.other is not None
         sent = sum(n * call.request_bytes(key_bytes) for call, n in self.times)
-        if self.other.transaction:
+        if self.calling == "transaction":
             return sent + 2 * _header_bytes(1) + bulk_bytes(len("MULTI")) + bulk_bytes(len("EXEC"))
         names = sum(
             n * (_header_bytes(call.arguments) + bulk_bytes(len(call.command)))
@@ -271,7 +282,7 @@ class CommandKind:
         """Bytes of the reply."""
         if self.other is not None and self.other.reply_bytes is not None:
             return self.other.reply_bytes
-        if self.other is not None and self.other.transaction:
+        if self.calling == "transaction":
             commands = sum(n for _, n in self.times)
             replies = sum(n * call.reply_bytes for call, n in self.times)
             around = len("+OK\r\n") + commands * len("+QUEUED\r\n") + _header_bytes(round(commands))
@@ -382,7 +393,7 @@ def sent_kinds(kinds: Sequence[CommandKind]) -> list[CommandKind]:
     return [
         each
         for kind in kinds
-        for each in (kind.calls if kind.calls and _way(kind) == TRANSACTION else (kind,))
+        for each in (kind.calls if kind.calling == "transaction" else (kind,))
     ]
 
 
@@ -498,11 +509,8 @@ def work_of(command: str) -> tuple[str, ...]:
 ALL_COMMANDS = (ARGUMENT, LOG, LOG_WORD)
 """Names of what all commands have."""
 
-Way = Literal["transaction", "script"]
-TRANSACTION: Way = "transaction"
-SCRIPT: Way = "script"
-CALLING = {
-    how: (f"{how}_instructions", f"{how}_instructions_per_call") for how in (TRANSACTION, SCRIPT)
+CALLING: Mapping[Calling, tuple[str, str]] = {
+    how: (f"{how}_instructions", f"{how}_instructions_per_call") for how in get_args(Calling)
 }
 """MULTI and EXEC, or an EVALSHA, and what comes with each command they call."""
 
@@ -528,18 +536,13 @@ def prefix_of(kind: CommandKind) -> str:
     return _prefix(kind.command, kind.encoding)
 
 
-def _way(kind: CommandKind) -> Way:
-    """Whether it is a transaction or a script that calls commands."""
-    return TRANSACTION if kind.other is not None and kind.other.transaction else SCRIPT
-
-
 def work_terms(kind: CommandKind) -> dict[str, int]:
     """How often each number of `COMMAND_WORK` comes in executing a command.
 
     Of a transaction or a script what it takes beyond its commands.
     """
-    if kind.calls:
-        once, each = CALLING[_way(kind)]
+    if kind.calling is not None:
+        once, each = CALLING[kind.calling]
         return {once: 1, each: round(sum(times for _, times in kind.times))}
     growths = [_GROWTH[term] for term in kind.row.work.get(kind.encoding, ())]
     return {f"{prefix_of(kind)}_{name}": count(kind) for name, count in growths}
@@ -594,15 +597,13 @@ def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: st
     InputError
         There is one.
     """
-    for other in scenario.workload.commands.values():
-        if isinstance(other, AskedOther) and other.calls:
-            how = TRANSACTION if other.transaction else SCRIPT
-            if any(name not in work for name in CALLING[how]):
-                found, why = f"{how} ({other.name})", f"what a {how} takes was not counted on it"
-                raise InputError(
-                    f"field 'workload.mix.other': found a {found}; valid with {engine} is "
-                    f"execution_us, since {why}."
-                )
+    for kind in command_kinds(scenario):
+        how = kind.calling
+        if how is not None and any(name not in work for name in CALLING[how]):
+            raise InputError(
+                f"field 'workload.mix.other': found a {how} ({kind.command}); valid with {engine} "
+                f"is execution_us, since what a {how} takes was not counted on it."
+            )
     for command in sorted(scenario.workload.executed, key=[*COMMANDS].index):
         if _is_counted(command, work):
             continue

@@ -163,6 +163,9 @@ AskedElements = with_items(Asked, "elements")
 AskedEntries = with_items(Asked, "entries")
 
 
+Calling = Literal["transaction", "script"]
+"""What calls several commands: MULTI and EXEC around them, or an EVALSHA."""
+
 Calls = dict[str, Annotated[int, Field(ge=1, le=10_000)]]
 """Commands, and how often each is called."""
 
@@ -203,6 +206,13 @@ class AskedOther(Asked):
         return 1
 
     @property
+    def calling(self) -> Calling | None:
+        """Whether it is a transaction or a script; None if it is given by its cost."""
+        if self.transaction is not None:
+            return "transaction"
+        return None if self.script is None else "script"
+
+    @property
     def calls(self) -> Mapping[str, int]:
         """The commands of a transaction or a script."""
         return self.transaction or self.script or {}
@@ -224,7 +234,8 @@ class AskedOther(Asked):
             raise FieldError(name, found=getattr(self, name), valid=valid)
         for name in ("request_bytes", "reply_bytes"):
             if not self.calls and getattr(self, name) is None:
-                raise FieldError(name, found=None, valid="bytes, with execution_us")
+                valid = "its bytes on the wire, which execution_us does not tell"
+                raise FieldError(name, found=None, valid=valid)
         for name in ("writes", "keys"):
             if self.calls and (value := getattr(self, name)) is not None:
                 raise FieldError(name, found=value, valid=f"no such field with {given[0]}")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.bundle.command_counts import read_counts
+from forecache.calibration.bundle.profiles import read_counts
 from forecache.calibration.fit.command_work import command_leaves
 from forecache.calibration.observe.command_counts import check_counting
 from forecache.models.engines.commands import CALLING

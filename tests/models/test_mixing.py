@@ -13,8 +13,13 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.command_times import (
+    DISTINCT,
+    LINE_CYCLES,
+    MISSED_LINES,
+    mixing_ns,
+)
 from forecache.models.step_times.inputs import NodeInputs
-from forecache.models.step_times.mixing import DISTINCT, LINE_CYCLES, LINES, mixing_ns
 from forecache.models.step_times.stages import node_times
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
@@ -35,7 +40,7 @@ def test_one_command_costs_nothing_more_nor_do_get_and_set() -> None:
 
 
 def test_equally_frequent_commands_cost_what_was_counted_of_as_many() -> None:
-    for number, lines in zip(DISTINCT[1:4], LINES[1:4], strict=True):
+    for number, lines in zip(DISTINCT[1:4], MISSED_LINES[1:4], strict=True):
         names = ("hget", "zadd", "lpush", "incr", "sadd", "xadd", "get", "expire")[: int(number)]
         found = mixing_ns(inputs(dict.fromkeys(names, 1.0 / number)))
         assert found == pytest.approx(LINE_CYCLES * lines / SPEED.clock_ghz, rel=1e-6)
@@ -60,5 +65,5 @@ def test_the_numbers_are_the_means_of_the_counts() -> None:
             for row in of_cache["sets"]:
                 found[row["distinct"]].append(row["more"]["lines"])
     assert tuple(sorted(found)) == DISTINCT[1:]
-    for number, lines in zip(DISTINCT[1:], LINES[1:], strict=True):
+    for number, lines in zip(DISTINCT[1:], MISSED_LINES[1:], strict=True):
         assert np.mean(found[int(number)]) == pytest.approx(lines, abs=0.1)

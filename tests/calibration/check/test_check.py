@@ -288,3 +288,11 @@ def test_other_commands_than_the_mix_has(
     # Of a gap to other commands nothing is made: no cause, no update.
     assert bool(answer.causes) == bool(answer.updated) == same
     assert any("lrange 90%" in step for step in answer.measure_next) != same
+
+
+def test_info_cannot_tell_requests_that_call_several_commands(tmp_path: Path) -> None:
+    calls = {"name": "pair", "share": 1.0, "transaction": {"get": 2}}
+    workload = {"clients": 10, "keys": 1000, "mix": {"other": [calls]}}
+    before = after = tmp_path / "info.txt"
+    with pytest.raises(InputError, match="found a transaction, whose commands INFO counts one by"):
+        checked(tmp_path, true(), {"workload": workload}, info=(before, after))

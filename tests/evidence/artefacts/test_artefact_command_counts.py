@@ -7,7 +7,7 @@ import pytest
 
 from evidence.counts.command_counts import artefact, counted
 from evidence.harness import Asked
-from forecache.calibration.bundle.command_counts import CountedPoint, read_counts
+from forecache.calibration.bundle.profiles import CountedPoint, read_counts
 from forecache.calibration.fit.command_work import command_leaves, kind_of
 from forecache.calibration.observe.command_counts import SentCommand, points_of
 from forecache.models.engines.commands import execute_instructions, work_terms
