@@ -72,8 +72,8 @@ from .options import (
 @click.option(
     "--commands",
     is_flag=True,
-    help="Also count the instructions of all commands, in valgrind, which takes about ten minutes: "
-    "of a fork or a build of your own, whose commands differ from the release.",
+    help="Also count the instructions of every command, in valgrind, which takes about ten "
+    "minutes: for a fork or a build whose commands differ from those of the release.",
 )
 @click.option(
     "--print-recipe",
