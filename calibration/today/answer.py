@@ -15,6 +15,7 @@ from forecache.models.plan.answer import plan
 from forecache.models.plan.bill.price import MANAGED
 from forecache.models.plan.bill.today import BilledCache, ComparedLine
 from forecache.models.plan.ceiling import ceiling, todays_node
+from forecache.models.plan.learned import Learned
 from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer, TodayAnswer
 from forecache.models.plan.schema import PlanDemand
 from forecache.models.plan.shard import elects
@@ -57,6 +58,7 @@ def today(
     host: str | None = None,
     node: str | Path | Mapping[str, Any] | None = None,
     asked_ceiling: bool = False,
+    times: float = 1.0,
     search: bool = True,
     full: bool = False,
     seed: int = 1,
@@ -82,6 +84,8 @@ def today(
         ceiling is only told where it is known.
     asked_ceiling
         Whether a host that isn't known is an error.
+    times
+        The multiple of today's peak that is asked about.
     search
         Whether to search for plans.
 
@@ -112,12 +116,17 @@ def today(
             "valid besides is INFO ALL of the nodes (--from-info), a CSV file of CloudWatch "
             "metrics (--from-bill), or demand.operations in a scenario."
         )
-    limit = None
+    limit = learned = None
     if asks:
         with named(file):
             demand = parse(PlanDemand, whole["demand"], file=file)
-            limit = _ceiling(
-                found, whole, demand, host=host, node=node, seed=seed, progress=progress
+            limit, learned = _ceiling(
+                *(found, whole, demand),
+                host=host,
+                node=node,
+                times=times,
+                seed=seed,
+                progress=progress,
             )
     if asked_ceiling and limit is None:
         raise InputError(
@@ -131,7 +140,7 @@ def today(
         return replace(only_told, ceiling=limit)
     try:
         with named(file):
-            answer = plan(whole, seed=seed, full=full, progress=progress)
+            answer = plan(whole, seed=seed, full=full, learned=learned, progress=progress)
     except InfeasibleError as error:
         if isinstance(error.result, PlanAnswer):
             error.result = replace(error.result, from_info=found, ceiling=limit, from_bill=told)
@@ -362,10 +371,11 @@ def _ceiling(
     *,
     host: str | None,
     node: str | Path | Mapping[str, Any] | None,
+    times: float,
     seed: int,
     progress: Progress | None,
-) -> Ceiling | None:
-    """How far today's nodes go; None where it isn't known what they run on."""
+) -> tuple[Ceiling | None, Learned | None]:
+    """How far today's nodes go and what they told; None where it isn't known what they run on."""
     fields = {} if node is None else content_of(node)
     name = host or (whole.get("today") or {}).get("instance")
     if name is not None:
@@ -373,13 +383,13 @@ def _ceiling(
     if "host" not in fields or "engine" not in found.today or not found.nodes:
         if node is not None:
             raise InputError(f"{node}: the field 'host' is missing; valid is a host, or --host.")
-        return None
+        return None, None
     if progress is not None:
         progress("looking for the ceiling of today's nodes")
     slo = parse(Slo, (whole["objectives"] or {}).get("slo") or {}, file="objectives.slo")
     scenario = todays_node(found, demand, slo=slo.model_dump(exclude_none=True), node=fields)
     with named("node" if isinstance(node, Mapping) or node is None else node):
-        return ceiling(found, scenario, seed=seed)
+        return ceiling(found, scenario, times=times, seed=seed)
 
 
 # --- what is billed beside the plan --------------------------------------------------------------

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from forecache.models.engines.commands import CommandKind, counted_on
 from forecache.models.engines.profile import load_engine
+from forecache.models.plan.bill.today import KnownField
 from forecache.models.plan.results import FromInfo, TodaysLoad
 from forecache.models.scenario.command_table import COMMANDS, DESCRIBED_BY, CommandRow
 from forecache.models.scenario.workload import WORKLOADS, ValueSizes, sizes_of
@@ -28,13 +29,19 @@ from .data import (
 )
 from .findings import hot_slot, latencies_of, slow_command, tell_of_nodes
 from .nodes import TodaysNode, shares_not_modelled, what_is_needed
+from .own_times import main_cpu_s, own_times_of
 from .sizes import Sizes, solved
+from .troubles import troubles_of
 
 RARE = 1.0 / 2048.0
 """Shares below it are not simulated."""
 
 NO_INFO = "operations, connections, persistence, threads and replicas: INFO is missing"
 """What files of keys leave open."""
+
+FEW_CLIENTS = 50
+"""Connections that are taken where fewer were seen: of a look when clients had gone these would be
+the limit."""
 
 _NAMED = 4
 """Commands that a sentence names."""
@@ -68,7 +75,11 @@ def read_today(
     notes = Notes()
     shards = _shards(primaries, notes)
     factor = shards / len(primaries)
-    demand, not_modelled = _demand(primaries, told, factor, notes)
+    if all(node.tells_commands for node in primaries):
+        demand, not_modelled = _demand(primaries, told, factor, notes)
+        _tell_of_times(primaries, notes)
+    else:
+        demand, not_modelled = _without_commands(primaries, told, factor, notes), {}
     today = _today(primaries, shards, notes)
     _tell_of_replicas(nodes, notes)
     tell_of_nodes(primaries, notes)
@@ -85,6 +96,7 @@ def read_today(
         not_used=notes.not_used,
         not_modelled=not_modelled,
         needed=notes.needed,
+        troubles=troubles_of(primaries),
     )
 
 
@@ -168,9 +180,16 @@ def _demand(
     notes.unknown.append("the busiest minutes of a day, unless a look was taken then")
     demand |= data | described
     clients = max(node.clients for node in primaries)
-    demand["clients_per_node"] = notes.found(
-        "demand.clients_per_node", clients, "connected_clients; not all of them need be in use"
-    )
+    if clients < FEW_CLIENTS:
+        notes.unknown.append(
+            f"how many connections there are when it is busy: {clients} were seen, {FEW_CLIENTS} "
+            "are taken"
+        )
+        demand["clients_per_node"] = FEW_CLIENTS
+    else:
+        demand["clients_per_node"] = notes.found(
+            "demand.clients_per_node", clients, "connected_clients; not all of them need be in use"
+        )
     slow = slow_command(primaries, asked, seconds, notes)
     hot = hot_slot(primaries, factor, notes)
     demand |= {} if slow is None else {"slow_command": slow}
@@ -199,6 +218,60 @@ def _demand(
     if needed:
         notes.needed["demand.operations"] = needed
     return demand, shares
+
+
+def _without_commands(
+    primaries: Sequence[TodaysNode], told: Told, factor: float, notes: Notes
+) -> dict[str, Any]:
+    """What INFO tells without commandstats: the data, and a load whose commands are not known."""
+    held = keys_of(primaries, told)
+    demand = data_of(
+        primaries, held, told, factor=factor, sizes=Sizes(None, None), notes=notes
+    )  # fmt: skip
+    seconds = sum(node.span_s for node in primaries) / len(primaries)
+
+    def a_second(name: str) -> float:
+        return sum(node.grown(name) or 0.0 for node in primaries) / seconds
+
+    how = _how_long(primaries)
+    commands = a_second("total_commands_processed")
+    notes.known.append(KnownField("commands a second", rounded(commands), how))
+    if cpu_s := sum(main_cpu_s(node) or 0.0 for node in primaries):
+        share = cpu_s / sum(node.span_s for node in primaries)
+        notes.known.append(
+            KnownField("main thread busy", f"{share:.2%}", f"used_cpu of INFO, {how}")
+        )
+    received, sent = a_second("total_net_input_bytes"), a_second("total_net_output_bytes")
+    notes.known.append(
+        KnownField("network", f"{received:,.3g} B/s in, {sent:,.3g} B/s out", f"INFO, {how}")
+    )
+    hits, misses = a_second("keyspace_hits"), a_second("keyspace_misses")
+    if hits + misses > 0.0:
+        notes.known.append(KnownField("hits", f"{hits / (hits + misses):.1%}", f"INFO, {how}"))
+    if all(node.compared for node in primaries):
+        grown = sum(
+            node.last.needed("used_memory") - node.looks[0].needed("used_memory")
+            for node in primaries
+        )
+        notes.known.append(KnownField("memory growth", f"{grown / seconds:,.3g} B/s", how))
+    file = next(node.file for node in primaries if not node.tells_commands)
+    notes.needed["demand.operations"] = (
+        f"{file}: found no line cmdstat_..., without which nothing tells what was asked for, so "
+        "that no capacity, headroom or plan can be given. Give INFO ALL or INFO EVERYTHING, or a "
+        "scenario of kind plan with demand.operations."
+    )
+    return demand
+
+
+def _tell_of_times(primaries: Sequence[TodaysNode], notes: Notes) -> None:
+    """CPU time and network a command, as INFO tells."""
+    seconds = sum(node.span_s for node in primaries)
+    rate = sum(node.rate_rps * node.span_s for node in primaries) / seconds
+    cpu_s = sum(main_cpu_s(node) or 0.0 for node in primaries)
+    how = _how_long(primaries)
+    if cpu_s and rate > 0.0:
+        value = f"{cpu_s / seconds:.2%}, {1e6 * cpu_s / seconds / rate:.3g} us an operation"
+        notes.known.append(KnownField("CPU time", value, f"used_cpu, {how}"))
 
 
 def _modelled(node: TodaysNode) -> frozenset[str]:
@@ -425,6 +498,7 @@ def _load_of(node: TodaysNode) -> TodaysLoad:
         peak_rps=max(rate, node.peak_rps()),
         used_memory_bytes=node.last.needed("used_memory"),
         keys=sum(each.keys for each in node.last.databases),
+        times=own_times_of(node, io_threads=threads_of(node, [])),
     )
 
 

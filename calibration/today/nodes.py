@@ -133,13 +133,24 @@ class TodaysNode:
         return placed(self.counts, on=self.on)
 
     @property
+    def tells_commands(self) -> bool:
+        """Whether its INFO has the section commandstats."""
+        return bool(self.last.commands)
+
+    @property
     def rate_rps(self) -> float:
-        """Operations a second in that time."""
-        return self.placed.total / self.span_s
+        """Operations a second in that time; of all commands where it does not tell which."""
+        total = self.placed.total if self.tells_commands else self.grown("total_commands_processed")
+        return (total or 0.0) / self.span_s
 
     def peak_rps(self) -> float:
-        """The highest rate of commands that any look tells, of its moment or since the last."""
-        rates = [look.number("instantaneous_ops_per_sec") or 0.0 for look in self.looks]
+        """The highest rate of commands that looks tell, of their moment or since the last.
+
+        The moment of the first of several looks lies before the time between them, in which the
+        server may have been filled.
+        """
+        during = self.looks[1:] if self.compared else self.looks
+        rates = [look.number("instantaneous_ops_per_sec") or 0.0 for look in during]
         for first, last in zip(self.looks, self.looks[1:], strict=False):
             apart_s = _apart_s(first, last)
             done = last.needed("total_commands_processed")
@@ -376,7 +387,7 @@ class Look:
 
     @cached_property
     def commands(self) -> Mapping[str, CommandCount]:
-        """Commands by name, in small letters."""
+        """Commands by name, in small letters; none where INFO was asked without commandstats."""
         found = {}
         for name, (place, text) in self.fields.items():
             if not name.startswith(_COMMAND):
@@ -385,11 +396,6 @@ class Look:
             calls = place.count(values.get("calls", ""), f"calls of {name}")
             time_us = place.decimal(values.get("usec", ""), f"usec of {name}", highest=1e20)
             found[name.removeprefix(_COMMAND).lower()] = CommandCount(calls, time_us)
-        if not found:
-            raise InputError(
-                f"{self._where}: found no line {_COMMAND}...; valid is {_WHOLE}: without a section "
-                "INFO leaves out how often each command ran."
-            )
         return found
 
     @cached_property

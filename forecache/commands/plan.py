@@ -77,6 +77,13 @@ _TABLES = (".csv", ".csv.gz")
     "text format of Prometheus.",
 )
 @click.option(
+    "--times",
+    type=click.FloatRange(0.01, 1000.0),
+    metavar="NUMBER",
+    help="With --from-info or --from-bill: say whether the current nodes hold this multiple of "
+    "today's peak.",
+)
+@click.option(
     "--no-search",
     is_flag=True,
     help="With --from-info or --from-bill: only read the files and find the capacity limit.",
@@ -99,6 +106,7 @@ def plan(
     host: str | None,
     node: Path | None,
     ceiling: Path | None,
+    times: float | None,
     no_search: bool,
     report: Path | None,
     full: bool,
@@ -119,6 +127,9 @@ def plan(
     With --from-info the other files describe the current nodes, and the scenario, or its `demand`,
     is optional. The answer then also gives the source of each number, what is unknown, what was not
     used, and, if the host is known, the highest load at which a current node meets the objective.
+    What the nodes say of their own CPU time (used_cpu_*, the usec of commandstats) is compared with
+    what is predicted of the same load, and corrects the limit. What the files show to be wrong,
+    such as swap, endless full syncs or forks that stop the server, comes first.
     With files of keys alone, the scenario gives `demand.operations`.
 
     If more than a fifth of the execution time of the current nodes belongs to commands that are not
@@ -131,9 +142,10 @@ def plan(
     amount.
     """
     scenario, infos, bills = _sorted(files, from_info=from_info, from_bill=from_bill)
-    if not (from_info or from_bill) and (host or node or ceiling or no_search):
+    if not (from_info or from_bill) and (host or node or ceiling or times or no_search):
         raise click.UsageError(
-            "--host, --node, --ceiling and --no-search are for --from-info and --from-bill."
+            "--host, --node, --ceiling, --times and --no-search are for --from-info and "
+            "--from-bill."
         )
     if cache is not None and not from_bill:
         raise click.UsageError("--cache is for --from-bill.")
@@ -153,6 +165,7 @@ def plan(
                 host=host,
                 node=node,
                 ceiling=ceiling,
+                times=times or 1.0,
                 search=not no_search,
                 report=report,
                 seed=seed,

@@ -71,6 +71,7 @@ def plan(
     host: str | None = None,
     node: Scenario | None = None,
     ceiling: str | Path | None = None,
+    times: float = 1.0,
     search: bool = True,
     report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
@@ -102,6 +103,8 @@ def plan(
     ceiling
         With one of these: file for the highest load of a node that meets the objective, as JSON if
         its name ends in .json, else in the text format of Prometheus.
+    times
+        With one of these: the multiple of today's peak that the ceiling is held against.
     search
         Whether to look for plans; False only with one of these.
     report
@@ -150,13 +153,14 @@ def plan(
         if from_info or from_bill:
             from forecache.calibration.today.answer import today
 
-            how |= {"asked_ceiling": ceiling is not None, "search": search}
+            how |= {"asked_ceiling": ceiling is not None, "times": times, "search": search}
             how |= {"bill": from_bill, "cache": cache}
             result = today(from_info, scenario, host=host, node=node, **how)
         else:
             from forecache.models.plan.answer import plan as run
 
-            others = {"host": host, "node": node, "ceiling": ceiling, "cache": cache}
+            others: dict[str, Any] = {"host": host, "node": node, "ceiling": ceiling}
+            others |= {"cache": cache, "times": None if times == 1.0 else times}
             alone = _without_info(scenario, search=search, **others)
             result = run(alone, **how)
     except InfeasibleError as error:

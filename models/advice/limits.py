@@ -102,7 +102,7 @@ def limits_of(
         )
 
     paced = [key for key, p in first.items() if not _never_pauses(p.case.scenario.workload)]
-    runs = run([(_saturating(first[key].case.scenario), first[key].system) for key in paced])
+    runs = run([(saturating(first[key].case.scenario), first[key].system) for key in paced])
     saturated = first | dict(zip(paced, runs, strict=True))
     ends = {key: _End(p.bottleneck, None) for key, p in saturated.items()}
     if following:
@@ -224,7 +224,7 @@ def _can_be_scaled(scenario: Scenario) -> bool:
     return scenario.workload.arrival == "open_loop" and scenario.workload.trace is None
 
 
-def _saturating(scenario: Scenario) -> Scenario:
+def saturating(scenario: Scenario) -> Scenario:
     """The same clients, who ask again at once."""
     closed = {"arrival": "closed_loop", "rate_rps": None, "think_us": 0.0} | CONSTANT_RATE
     return _with_workload(scenario, closed)
@@ -274,7 +274,7 @@ def _key(prediction: Prediction) -> str:
     if _can_be_scaled(scenario):
         scenario = _at_load(scenario, 1.0)
     elif scenario.workload.arrival == "open_loop" or scenario.workload.think_us > 0:
-        scenario = _saturating(scenario)
+        scenario = saturating(scenario)
     return f"{prediction.case.scenario.workload.arrival} {_named(scenario, system)}"
 
 

@@ -26,6 +26,7 @@ from .compression.effect import effect_of
 from .compression.ratios import Ratios, compressed, ratios_of
 from .forecast import forecast, forecast_of_today
 from .front import front_of
+from .learned import Learned
 from .offers import Offer, Refused, offers_of, todays_offer
 from .race import BOUNDED, RACED, SETTLED, SIZED, Entry
 from .ranking import tied
@@ -56,6 +57,7 @@ def plan(
     *,
     seed: int = 1,
     full: bool = False,
+    learned: Learned | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> PlanAnswer:
@@ -70,6 +72,8 @@ def plan(
     full
         Try every number of shards and threads of every offer, which takes minutes: what the search
         is held against.
+    learned
+        What today's nodes told of themselves.
 
     Raises
     ------
@@ -82,11 +86,11 @@ def plan(
     with named(file):
         ratios = ratios_of(asked.demand)
         scenario = asked if ratios is None else compressed(asked, ratios)
-        found_offers, refused = offers_of(scenario, check_offer)
+        found_offers, refused = offers_of(scenario, check_offer, learned)
         offers = [billed(scenario, each) for each in found_offers]
         today = None
         if scenario.today is not None:
-            today = billed(scenario, todays_offer(scenario, scenario.today, check_offer))
+            today = billed(scenario, todays_offer(scenario, scenario.today, check_offer, learned))
         with workers(executor) as where:
             found = search(
                 scenario, offers, seed=seed, executor=where, full=full, progress=progress

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any
 
 from scipy.special import ndtri
@@ -18,15 +19,19 @@ from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate
 
 from ..advice.answers import load_cases
-from ..advice.limits import limits_of
+from ..advice.limits import limits_of, saturating
 from ..advice.objective import LATENCIES, probability
-from ..engines.profile import load_engine
+from ..engines.commands import counted_on
+from ..engines.profile import EngineProfile, load_engine
 from ..prediction.caveats import not_covered
 from ..prediction.predict import SERVER_CPU, Prediction, predict_cases
 from ..prediction.system import System
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
-from .results import Ceiling, FromInfo, NodeHeadroom
+from ..scenario.versions import minor_version
+from ..scenario.workload import MOST_OUTSTANDING, RATES
+from .learned import Learned, learned_from, together
+from .results import Ceiling, FromInfo, NodeHeadroom, OwnTimes, ThreadShare, TodaysChange
 from .schema import PlanDemand
 from .shard import feeds_replicas
 
@@ -78,14 +83,21 @@ def todays_node(
 
 
 def ceiling(
-    found: FromInfo, scenario: Mapping[str, Any], *, seed: int = 1, executor: Executor | None = None
-) -> Ceiling:
-    """The highest load of a primary of today that meets the objective.
+    found: FromInfo,
+    scenario: Mapping[str, Any],
+    *,
+    times: float = 1.0,
+    seed: int = 1,
+    executor: Executor | None = None,
+) -> tuple[Ceiling, Learned | None]:
+    """The highest load of a primary of today that meets the objective, and what it told of itself.
 
     Parameters
     ----------
     scenario
         As `todays_node` makes it.
+    times
+        The multiple of today's peak that is asked about.
 
     Raises
     ------
@@ -97,51 +109,154 @@ def ceiling(
         raise InputError("field 'node': found a sweep; valid is one setting.")
     [(case, system)] = cases
     node = case.scenario
+    primaries = [each for each in found.nodes if each.role == "primary"]
+    told = together([(each.times, each.rate_rps) for each in primaries if each.times is not None])
+    pipeline = _pipeline(told)
+    shares: list[ThreadShare] = []
+    learned: Learned | None = None
+
+    def under(rate_rps: float) -> Scenario:
+        return _at(node, rate_rps) if pipeline == 1 else _in_pipelines(node, pipeline, rate_rps)
+
+    if told is not None:
+        own, mean_rps = told
+        learned, shares = learned_from(under(mean_rps), system, own, rate_rps=mean_rps, seed=seed)
+
+    if learned is not None:
+        system = learned.system
 
     def at(rates_rps: Sequence[float]) -> list[Prediction]:
-        return predict_cases(
-            [(Case({}, _at(node, rate_rps)), system) for rate_rps in rates_rps],
-            seed=seed,
-            executor=executor,
-        )
+        cases = [(Case({}, under(rate_rps)), system) for rate_rps in rates_rps]
+        return predict_cases(cases, seed=seed, executor=executor)
 
-    [now] = at([node.workload.rate_rps or 1.0])
-    [limit] = limits_of([now], seed=seed, executor=executor)
+    peak_rps = node.workload.rate_rps or 1.0
+    [now] = at([times * peak_rps])
+    full = saturating(node) if pipeline == 1 else _in_pipelines(node, pipeline, None)
+    [saturated] = predict_cases([(Case({}, full), system)], seed=seed, executor=executor)
+    capacity = saturated.interval("throughput_rps")
+    [limit] = limits_of([now if pipeline == 1 else saturated], seed=seed, executor=executor)
     nominal_rps = limit.at_rps or 0.0
+    slo = node.slo
+    assert slo is not None  # todays_node has one
+    objective = {n: bound for n in LATENCIES if (bound := getattr(slo, n)) is not None}
 
     def chances(rates_rps: Sequence[float]) -> list[float]:
         predictions = at(rates_rps)
         return [probability(p, capacity_rps=limit.capacity_rps) or 0.0 for p in predictions]
 
-    ends = crossings(chances, nominal_rps or limit.capacity_rps, (LOW, MIDDLE, HIGH))
-    low, middle, high = ends[LOW], ends[MIDDLE], ends[HIGH]
-    busiest = sorted(
-        (each for each in found.nodes if each.role == "primary"), key=lambda each: -each.peak_rps
-    )
+    if pipeline > 1:
+        most, objective, nominal_rps = capacity, {}, capacity.value
+    else:
+        ends = crossings(chances, nominal_rps or limit.capacity_rps, (LOW, MIDDLE, HIGH))
+        most = Estimate(ends[MIDDLE], ends[LOW], ends[HIGH])
+    busiest = sorted(primaries, key=lambda each: -each.peak_rps)
     # Of the main thread's time as little is known as of the CPU time a request takes.
     busy, cpu = now.utilisation.get("main thread"), now.interval(SERVER_CPU)
-    slo = node.slo
-    assert slo is not None  # todays_node has one
-    return Ceiling(
+    if node.io_threads == 1:
+        busy = min(1.0, now.mean("throughput_rps") * cpu.value / 1e6)
+    warnings = _warnings(node, system)
+    if pipeline > 1:
+        warnings.insert(0, _PIPELINED.format(pipeline))
+    found_ceiling = Ceiling(
         host=system.host.instance or system.host.id,
         engine=system.engine.engine,
         engine_version=node.engine_version or system.engine.version,
         io_threads=node.io_threads,
-        objective={n: bound for n in LATENCIES if (bound := getattr(slo, n)) is not None},
-        ceiling_rps=Estimate(middle, low, high),
+        objective=objective,
+        ceiling_rps=most,
         nominal_rps=nominal_rps,
         bottleneck=limit.station,
         nodes=[
-            NodeHeadroom(each.name, each.peak_rps, _headroom(each.peak_rps, middle))
+            NodeHeadroom(each.name, each.peak_rps, _headroom(times * each.peak_rps, most.value))
             for each in busiest
         ],
-        warnings=_warnings(node, system),
+        warnings=warnings,
         main_thread_busy=(
             None
             if busy is None
             else Estimate(busy, busy * cpu.low / cpu.value, busy * cpu.high / cpu.value)
         ),
+        capacity_rps=capacity,
+        time=shares,
+        learned=learned is not None,
+        shards=int(found.today["shards"]),
+        peak_rps=node.workload.rate_rps or 0.0,
+        times=times,
+        changes=_changes(full, system, seed=seed, executor=executor),
     )
+    return found_ceiling, learned
+
+
+def _changes(
+    full: Scenario, system: System, *, seed: int, executor: Executor | None
+) -> list[TodaysChange]:
+    """What a node would serve with other settings, the most first; none that bring nothing.
+
+    Parameters
+    ----------
+    full
+        The load in saturation.
+    """
+    engine, cores = system.engine, system.numbers().speed.cores
+    cases = {"": (full, system)}
+    for threads in _THREADS:
+        if full.io_threads < threads <= min(cores, engine.max_io_threads):
+            more = full.model_copy(update={"io_threads": threads})
+            cases[f"io-threads {threads}"] = (more, system)
+    newest = load_engine(engine.engine)
+    if minor_version(newest.version) != minor_version(engine.version) and _runs(full, newest):
+        version = full.model_copy(update={"engine_version": newest.version})
+        cases[f"{newest.engine} {newest.version}"] = (version, replace(system, engine=newest))
+    predicted = predict_cases(
+        [(Case({}, scenario), of) for scenario, of in cases.values()],
+        seed=seed,
+        draws=0,
+        replications=1,
+        executor=executor,
+    )
+    served = {n: p.mean("throughput_rps") for n, p in zip(cases, predicted, strict=True)}
+    today = served.pop("")
+    found = [TodaysChange(name, rps, rps / today) for name, rps in served.items()]
+    found = [each for each in found if each.ratio >= _WORTH_IT]
+    return sorted(found, key=lambda each: -each.ratio)
+
+
+_THREADS = (2, 4, 8)
+_WORTH_IT = 1.05
+"""Less is within the model's error."""
+
+
+def _runs(scenario: Scenario, engine: EngineProfile) -> bool:
+    """Whether an engine's work of all commands is known."""
+    return set(scenario.workload.commands) <= {*counted_on(engine.commands)}
+
+
+_PIPELINED = (
+    "commands come in pipelines of {}: what a node serves in saturation is told, not the latency"
+)
+_PIPELINE = 1.5
+"""Commands that came with one read from which on clients are taken to send pipelines."""
+
+
+def _pipeline(told: tuple[OwnTimes, float] | None) -> int:
+    """Commands that a client sends at once, by the reads that brought them."""
+    each = None if told is None else told[0].commands_a_read
+    return 1 if each is None or each < _PIPELINE else min(1024, round(each))
+
+
+def _in_pipelines(node: Scenario, pipeline: int, rate_rps: float | None) -> Scenario:
+    """The same load by clients that send several commands at once, pausing for a rate if given."""
+    load = node.workload
+    clients = max(1, min(load.clients, MOST_OUTSTANDING // pipeline))
+    think_us = 0.0 if rate_rps is None else min(1e7, 1e6 * clients * pipeline / rate_rps)
+    update = {
+        **dict.fromkeys(RATES),
+        "arrival": "closed_loop",
+        "pipeline": pipeline,
+        "clients": clients,
+        "think_us": think_us,
+    }
+    return node.model_copy(update={"workload": load.model_copy(update=update)})
 
 
 def _headroom(rate_rps: float, ceiling_rps: float) -> float:

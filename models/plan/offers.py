@@ -23,6 +23,7 @@ from ..prediction.system import System
 from ..prices.table import PriceTable
 from ..scenario.schema import GeneratorSettings
 from .bill.price import MANAGED, cheapest, price_table
+from .learned import Learned
 from .schema import Choices, PlanScenario, TodaysPlan
 
 THREADS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -111,13 +112,17 @@ Check = Callable[[PlanScenario, Offer], object]
 """Raises an `InputError` where an offer can't be simulated with what is demanded."""
 
 
-def offers_of(scenario: PlanScenario, check: Check) -> tuple[list[Offer], list[Refused]]:
+def offers_of(
+    scenario: PlanScenario, check: Check, learned: Learned | None = None
+) -> tuple[list[Offer], list[Refused]]:
     """Everything that may be chosen, and what of it can't be offered.
 
     Parameters
     ----------
     check
         What an offer has to pass.
+    learned
+        What today's nodes told of themselves.
 
     Raises
     ------
@@ -138,7 +143,7 @@ def offers_of(scenario: PlanScenario, check: Check) -> tuple[list[Offer], list[R
             matched |= {name, engine.id}
             key = name, engine.id, engine.version
             if key not in systems:
-                systems[key] = _system(name, engine)
+                systems[key] = _system(name, engine, learned)
             for replicas in dict.fromkeys(choices.replicas):
                 found = _offer(scenario, name, systems[key], replicas, check)
                 if isinstance(found, Offer):
@@ -157,7 +162,9 @@ def is_service(engine: EngineProfile) -> bool:
     return engine.engine.startswith("elasticache-")
 
 
-def todays_offer(scenario: PlanScenario, today: TodaysPlan, check: Check) -> Offer:
+def todays_offer(
+    scenario: PlanScenario, today: TodaysPlan, check: Check, learned: Learned | None = None
+) -> Offer:
     """The machine, engine and price of what runs now.
 
     Raises
@@ -185,7 +192,7 @@ def todays_offer(scenario: PlanScenario, today: TodaysPlan, check: Check) -> Off
     found = _offer(
         scenario.model_copy(update={"choices": choices}),
         today.instance,
-        _system(today.instance, engine),
+        _system(today.instance, engine, learned),
         today.replicas,
         check,
     )
@@ -242,9 +249,10 @@ def _engines(choices: Choices) -> list[EngineProfile]:
     return list(found.values())
 
 
-def _system(name: str, engine: EngineProfile) -> System:
+def _system(name: str, engine: EngineProfile, learned: Learned | None) -> System:
     tool = MEMCACHED_TOOL if engine.engine == "memcached" else GeneratorSettings().tool
-    return System(load_host(name.removeprefix(MANAGED)), engine, load_generator(tool))
+    found = System(load_host(name.removeprefix(MANAGED)), engine, load_generator(tool))
+    return found if learned is None else learned.of(found)
 
 
 def _check_matched(

@@ -239,6 +239,30 @@ class NotOffered(Result):
 
 
 @dataclass(frozen=True)
+class OwnTimes(Result):
+    """What a node says of its main thread's time, as shares of the time looked at."""
+
+    span_s: float
+    between_looks: bool
+    """Whether two looks tell it, else one over the server's life."""
+    busy: float | None
+    """CPU time of the main thread; None where other threads' is in it."""
+    inside: float
+    """Inside commands that clients asked for."""
+    administration: float
+    """Inside INFO, CONFIG and the like, and what came over connections of replicas."""
+    forks: float
+    expiry: float
+    commands_a_read: float | None
+    """Commands that came with one read: more than 1 in pipelines; None where nothing tells."""
+
+    @property
+    def fixed(self) -> float:
+        """What doesn't grow with the requests."""
+        return self.administration + self.forks + self.expiry
+
+
+@dataclass(frozen=True)
 class TodaysLoad(Result):
     """What a node of today does, as its INFO tells."""
 
@@ -254,6 +278,20 @@ class TodaysLoad(Result):
     main_thread_busy: float | None = None
     """Share of the busiest period in which the main thread was busy, as metrics tell; None where
     nothing does."""
+    times: OwnTimes | None = None
+    """Of its main thread, as INFO tells; None where it doesn't."""
+
+
+@dataclass(frozen=True)
+class Trouble(Result):
+    """Something a node's files show that an operator would look at first."""
+
+    node: str
+    kind: str
+    what: str
+    """With the numbers that were read."""
+    costs: str
+    remedy: str
 
 
 @dataclass(frozen=True)
@@ -290,6 +328,33 @@ class FromInfo(Result):
     that the demand does not stand for."""
     needed: dict[str, str] = field(default_factory=dict)
     """Fields that the scenario has to give before a plan or a ceiling can be told, and why."""
+    troubles: list[Trouble] = field(default_factory=list)
+    """What the files show to be wrong, the gravest kinds first."""
+
+
+@dataclass(frozen=True)
+class ThreadShare(Result):
+    """A part of the main thread's time at today's mean load, as shares of the time."""
+
+    part: str
+    measured: float | None
+    predicted: float | None
+    after: float | None
+    """As predicted once what was measured is taken into account."""
+    grows: bool
+    """Whether it grows with the requests."""
+
+
+@dataclass(frozen=True)
+class TodaysChange(Result):
+    """A setting of today's nodes that could be changed without new machines."""
+
+    what: str
+    """`io-threads 4`, `valkey 9.1`."""
+    capacity_rps: float
+    """Operations a second that one primary would serve in saturation."""
+    ratio: float
+    """Of that to today's."""
 
 
 @dataclass(frozen=True)
@@ -324,7 +389,22 @@ class Ceiling(Result):
     """Primaries, the busiest first."""
     warnings: list[str]
     main_thread_busy: Estimate | None = None
-    """Share of the time in which the main thread is busy at the demand's peak, as predicted."""
+    """Share of the time in which the main thread is busy at the load asked about, as predicted:
+    with one thread its CPU time."""
+    capacity_rps: Estimate | None = None
+    """Operations a second that one primary serves in saturation, whatever its latency."""
+    time: list[ThreadShare] = field(default_factory=list)
+    """Where the main thread's time goes at the mean load, the whole first; empty where nothing was
+    measured."""
+    learned: bool = False
+    """Whether what was measured is part of the prediction."""
+    shards: int = 1
+    peak_rps: float = 0.0
+    """Operations a second of one primary at today's peak, on average."""
+    times: float = 1.0
+    """The multiple of today's peak that is asked about."""
+    changes: list[TodaysChange] = field(default_factory=list)
+    """What other settings of today's nodes would serve."""
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,10 @@ from ..text.plans import (
     terms_phrase,
 )
 from ..text.today import (
+    TIME_COLUMNS,
     ceiling_facts,
     ceiling_phrase,
+    changes_phrase,
     known_rows,
     latency_heading,
     latency_rows,
@@ -57,7 +59,11 @@ from ..text.today import (
     not_modelled_fact,
     not_modelled_phrase,
     not_used_heading,
+    time_legend,
+    time_rows,
+    trouble_rows,
     unknown_heading,
+    verdict_phrase,
 )
 from .columns import Column, print_most_columns
 from .console import plain_table, print_warnings
@@ -125,6 +131,13 @@ def print_today(
     slo
         What is asked for; that of the ceiling without it.
     """
+    if ceiling is not None and (first := verdict_phrase(ceiling)):
+        console.print(Text(first, style="bold"))
+        print_sentences([changes_phrase(ceiling)], console)
+        console.print()
+    _print_troubles(found, console)
+    if ceiling is not None and ceiling.time:
+        _print_time(ceiling, console)
     console.print(Text("Today, as its nodes tell", style="bold"))
     if found.nodes:
         _print_nodes(found, console)
@@ -149,6 +162,7 @@ def print_today(
     if found.needed and ceiling is None:
         console.print()
         console.print(Text(not_modelled_phrase(found), style="bold yellow"))
+        print_sentences(list(found.needed.values()), console)
         if found.not_modelled and "demand.operations" in found.needed:
             print_sentences(
                 [f"Not modelled, of the execution time: {not_modelled_fact(found)}"], console
@@ -158,6 +172,35 @@ def print_today(
         console.print(Text(ceiling_phrase(ceiling), style="bold"))
         print_sentences(ceiling_facts(ceiling), console)
         print_warnings(ceiling.warnings, console)
+
+
+def _print_troubles(found: FromInfo, console: Console) -> None:
+    """Print what the files show to be wrong."""
+    rows = trouble_rows(found)
+    if not rows:
+        return
+    console.print(Text("What these files show to be wrong", style="bold yellow"))
+    table = Table.grid(padding=(0, 1))
+    table.add_column()
+    table.add_column(overflow="fold", ratio=1)
+    for what, then in rows:
+        text = Text(f"{what}. ")
+        text.append(then, style="dim")
+        table.add_row(Text(" !"), text)
+    console.print(table)
+    console.print()
+
+
+def _print_time(ceiling: Ceiling, console: Console) -> None:
+    """Print where the main thread's time goes."""
+    rows = time_rows(ceiling)
+    columns = [
+        Column(name, [row[i] for row in rows], wraps=i == 0, to_the_right=i > 0)
+        for i, name in enumerate(TIME_COLUMNS)
+    ]
+    print_most_columns(columns, console, dispensable=("grows",))
+    console.print(Text(time_legend(ceiling), style="dim"))
+    console.print()
 
 
 def _print_nodes(found: FromInfo, console: Console) -> None:

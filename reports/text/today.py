@@ -99,6 +99,79 @@ def _short(value: Any) -> str:
     return str(value)
 
 
+def verdict_phrase(ceiling: Ceiling) -> str:
+    """Whether today's nodes hold the load that is asked about, and where they stop."""
+    if ceiling.peak_rps <= 0.0 or ceiling.ceiling_rps.value <= 0.0:
+        return ""
+    shards = ceiling.shards
+    they = "shard" if shards == 1 else f"{shards} shards"
+    asked, most = ceiling.times * ceiling.peak_rps * shards, ceiling.ceiling_rps
+    load = "today’s peak" if ceiling.times == 1.0 else f"{ceiling.times:g} times the peak"
+    holds = asked <= most.value * shards
+    stop = [value / ceiling.peak_rps for value in (most.value, most.low, most.high)]
+    verb = ("holds" if holds else "does not hold") if shards == 1 else (
+        "hold" if holds else "do not hold"
+    )  # fmt: skip
+    ends = "it stops" if shards == 1 else "they stop"
+    return (
+        f"Today’s {they} {verb} {load}: {rate(asked)} of {rate(most.value * shards)}; {ends} at "
+        f"{_times(stop[0])} times the peak ({_times(stop[1])} to {_times(stop[2])}), "
+        f"{limited_by(ceiling.bottleneck)}"
+    )
+
+
+def _times(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else count(round(value, -1))
+
+
+def changes_phrase(ceiling: Ceiling) -> str:
+    """What other settings of the same machines would serve."""
+    if not ceiling.changes:
+        return ""
+    each = [f"{change.what} {change.ratio:.2g} times as much" for change in ceiling.changes]
+    return f"On the same machines {', '.join(each)} in saturation"
+
+
+TIME_COLUMNS = ("main thread, at the mean load", "measured", "predicted", "then", "grows")
+
+
+def time_rows(ceiling: Ceiling) -> list[list[str]]:
+    """Where the main thread's time goes, in shares of the time."""
+
+    def shown(share: float | None) -> str:
+        return "" if share is None else f"{share:.2%}" if share < 0.1 else f"{share:.0%}"
+
+    return [
+        [
+            each.part,
+            shown(each.measured),
+            shown(each.predicted),
+            shown(each.after),
+            "" if each.grows else "no",
+        ]
+        for each in ceiling.time
+    ]
+
+
+def time_legend(ceiling: Ceiling) -> str:
+    """What the columns of that mean."""
+    if not ceiling.learned:
+        return "The load is too light to tell what a command costs: nothing was corrected by it"
+    return "then: as predicted with what was measured taken into account, as all that follows is"
+
+
+def trouble_rows(found: FromInfo) -> list[tuple[str, str]]:
+    """What the files show to be wrong, and what it costs and what to set."""
+    several = len({node.name for node in found.nodes}) > 1
+    return [
+        (
+            f"{each.node}: {each.what}" if several else each.what[:1].upper() + each.what[1:],
+            f"{each.costs[:1].upper()}{each.costs[1:]}. To do: {each.remedy}.",
+        )
+        for each in found.troubles
+    ]
+
+
 def ceiling_phrase(ceiling: Ceiling) -> str:
     """How far a node goes, in a sentence."""
     rps = ceiling.ceiling_rps
@@ -107,8 +180,9 @@ def ceiling_phrase(ceiling: Ceiling) -> str:
     )
     if rps.value <= 0:
         return f"A node meets {asked} at no load; in saturation {limited_by(ceiling.bottleneck)}"
+    does = f"meets {asked} up to" if asked else "serves"
     return (
-        f"A node meets {asked} up to {rate(rps.value)} ({rate(rps.low)} to {rate(rps.high)}); "
+        f"A node {does} {rate(rps.value)} ({rate(rps.low)} to {rate(rps.high)}); "
         f"in saturation {limited_by(ceiling.bottleneck)}"
     )
 

@@ -1,0 +1,318 @@
+"""What today's nodes say of their own time, taken into the prediction.
+
+A server that runs has the best calibration there is, for its host, engine and load. Predicted is
+what it says under its load: the time inside commands, and the CPU time of its main thread. Three
+factors (`Corrections`) are moved by what these disagree in. Their logarithms f are normal with
+covariance C: what draws of all uncertain numbers make of these three parts, and what the model does
+not know besides. What was measured is y = h(f) + e. A draw f of the prediction becomes
+
+    f + G (y - h(m) + J (m - f) - e),    G = C J' (J C J' + R)^-1,
+
+with J the derivatives of h at the mean m, which has the posterior's mean and covariance
+(Y. Hoffman and E. Ribak, Astrophysical Journal Letters 380, L5, 1991).
+
+What a command takes inside is nearly the same under any load. The rest includes sleeping and
+waking, most of a light load's CPU time and hardly any of a heavy one's, so that the model in
+between has to explain both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from forecache.sim.streams import generator
+
+from ..breakdown.explain import steps_of
+from ..prediction.corrected import INSIDE, SLEEP, CorrectedSystem, Corrections, corrected
+from ..prediction.predict import DRAWS, SERVER_CPU, Prediction, predict_cases
+from ..prediction.simulation import times_of
+from ..prediction.system import Numbers, System
+from ..scenario.schema import Scenario
+from ..scenario.sweeps import Case
+from .results import OwnTimes, ThreadShare
+
+LEAST_RPS = 500.0
+"""Of fewer commands a second each finds cold caches and a core at rest, and takes many times what
+it takes under load: GETs of a production server with 103 commands a second took 10 us inside."""
+
+INSIDE_ERROR, CPU_ERROR = 0.05, 0.05
+"""Relative standard errors of what the model makes of another load than the measured one."""
+
+COLD_US, COLD_ERROR_US = 0.35, 0.25
+"""What the first command after a sleep takes longer inside, and"""
+
+COLD_SHARE, COLD_SHARE_ERROR = 0.2, 0.15
+"""by which share all that is inside takes longer on a main thread that is idle all the time, in
+proportion to its idle time: cores that rest lose their caches to others. Measured on a Xeon 6
+guest, Redis 6.2 and Valkey 9.1: GET, HGETALL of 30 fields and LRANGE of 100 elements take 0.35 to
+0.74 us more inside at 10% of the load than in saturation and 0.6 to 1.7 at 2%; sequences of 17 to
+44 commands 10 to 52% more at 10%, 2 to 20% at 40% and 1 to 5% at 80%."""
+
+OWN_ERRORS = Corrections(0.15, 0.05, 0.4)
+"""Standard errors of the logarithms besides what is uncertain of host and engine. Sleeping: light
+loads were off by up to 37% on a profiled host."""
+
+ITEMS_ERROR = 0.6
+"""Of what is inside, where commands name or return items whose number INFO does not tell."""
+
+TIMER_SHARE = 0.001
+"""Of the time, what the timer's turns take (assumed), with as large an error."""
+
+ONE_LOOK_ERROR = 0.1
+"""More where one look tells of a server's whole life, in which loads were not alike."""
+
+_ROUNDS, _STEPS = 2, 4
+_REPLICATIONS = 2
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned of a system.
+
+    Attributes
+    ----------
+    system
+        With all corrections.
+    of_mix
+        Share of the correction of what is inside that belongs to the commands and not to the host:
+        so much of it goes along to another machine.
+    """
+
+    system: CorrectedSystem
+    of_mix: float
+
+    def of(self, system: System) -> System:
+        """Another system with what holds for it: all of it on the same host."""
+        if system.host.id == self.system.host.id:
+            nominal, drawn = self.system.nominal_corrections, self.system.drawn_corrections
+        else:
+            nominal = self._elsewhere(self.system.nominal_corrections)
+            drawn = tuple(self._elsewhere(each) for each in self.system.drawn_corrections)
+        return CorrectedSystem(
+            *(system.host, system.engine, system.generator),
+            nominal_corrections=nominal,
+            drawn_corrections=drawn,
+            observed=system.host.id == self.system.host.id,
+        )
+
+    def _elsewhere(self, here: Corrections) -> Corrections:
+        return Corrections(inside=self.of_mix * here.inside)
+
+
+def learned_from(
+    scenario: Scenario, system: System, own: OwnTimes, *, rate_rps: float, seed: int
+) -> tuple[Learned | None, list[ThreadShare]]:
+    """What a node's own times say of its system, and the parts of these.
+
+    Parameters
+    ----------
+    scenario
+        Of that node at its mean load.
+    own
+        What it says, or several on average.
+    rate_rps
+        Its operations a second.
+
+    Returns
+    -------
+    tuple
+        None where the load is too light to tell.
+    """
+    found: Learned | None = None
+    before = after = _predicted(scenario, system, seed)
+    if rate_rps >= LEAST_RPS:
+        deviations = _deviations(before, system, seed)
+        for _ in range(_ROUNDS):  # each counts turns and sleeps anew
+            found = _learned(after, system, deviations, own, rate_rps=rate_rps, seed=seed)
+            after = _predicted(scenario, found.system, seed)
+    return found, _shares(own, before, after if found is not None else None, rate_rps=rate_rps)
+
+
+def _predicted(scenario: Scenario, system: System, seed: int) -> Prediction:
+    case = Case({}, scenario)
+    [found] = predict_cases([(case, system)], seed=seed, draws=0, replications=_REPLICATIONS)
+    return found
+
+
+def _deviations(prediction: Prediction, system: System, seed: int) -> np.ndarray:
+    """(draws, 3) logarithms of the parts in each draw over the nominal ones."""
+    numbers = [system.numbers(), *(system.numbers(draw=n, seed=seed) for n in range(DRAWS))]
+    nominal, *drawn = (_parts_us(prediction, system, each) for each in numbers)
+    return np.asarray(np.log(np.maximum(drawn, 1e-9) / np.maximum(nominal, 1e-9)))
+
+
+def _learned(
+    prediction: Prediction,
+    system: System,
+    deviations: np.ndarray,
+    own: OwnTimes,
+    *,
+    rate_rps: float,
+    seed: int,
+) -> Learned:
+    """The corrections, with turns and sleeps as a prediction counted them."""
+    scenario = prediction.case.scenario
+    counts = prediction.nominal[0].result
+    sleeps = counts.counters["blocks"] / counts.completions
+    # Turns of the loop that no step prices.
+    turns_us = prediction.mean(SERVER_CPU) - sum(_by_step(prediction).values())
+    own_errors = np.array(OWN_ERRORS)
+    if not scenario.workload.only_get_and_set:
+        own_errors[0] = ITEMS_ERROR
+    covariance = np.cov(deviations.T) + np.diag(own_errors**2)
+
+    measured = [own.inside * 1e6 / rate_rps]
+    once = 0.0 if own.between_looks else ONE_LOOK_ERROR
+    idle = 1.0 - min(1.0, own.busy) if own.busy is not None else 0.5
+    colder = math.exp(COLD_SHARE * idle)
+    cold_error = math.hypot(COLD_SHARE_ERROR * idle, COLD_ERROR_US * sleeps / measured[0])
+    errors = [math.hypot(INSIDE_ERROR, once, cold_error)]
+    if own.busy is not None and (busy := own.busy - own.fixed - TIMER_SHARE) > own.inside:
+        measured.append(busy * 1e6 / rate_rps)
+        errors.append(math.hypot(CPU_ERROR, once, TIMER_SHARE / busy))
+    noise = np.array(errors)
+
+    mean, nominal = np.zeros(3), system.numbers()
+    for _ in range(_STEPS):
+        work = corrected(nominal.work, Corrections(*mean.tolist()))
+        parts = np.array(_parts_us(prediction, system, replace(nominal, work=work)))
+        inside = colder * parts[0]
+        cold = inside + sleeps * COLD_US
+        cpu = parts.sum() + turns_us
+        predicted = np.log([cold, cpu][: len(measured)])
+        response = np.array([[inside / cold, 0.0, 0.0], parts / cpu])[: len(measured)]
+        across = covariance @ response.T
+        gain = np.linalg.solve(response @ across + np.diag(noise**2), across.T).T
+        target = np.log(measured) - predicted + response @ mean
+        mean = gain @ target
+
+    random = generator(seed, _PURPOSE)
+    after = []
+    for deviation in deviations:
+        unknown = own_errors * random.standard_normal(3)
+        error = noise * random.standard_normal(len(measured))
+        moved = gain @ (target - response @ (deviation + unknown) - error)
+        after.append(Corrections(*(unknown + moved).tolist()))
+    found = CorrectedSystem(
+        *(system.host, system.engine, system.generator),
+        nominal_corrections=Corrections(*mean.tolist()),
+        drawn_corrections=tuple(after),
+    )
+    return Learned(found, of_mix=float(own_errors[0] ** 2 / covariance[0, 0]))
+
+
+_PURPOSE = 8107
+"""Of the random numbers in `streams`."""
+
+
+def _parts_us(
+    prediction: Prediction, system: System, numbers: Numbers
+) -> tuple[float, float, float]:
+    """CPU time a request inside commands, of the rest, and of sleeping, with some numbers.
+
+    Turns and sleeps are those of the prediction.
+    """
+    scenario = prediction.case.scenario
+    inputs = system.inputs_of(scenario, numbers)
+    found = _by_step(prediction, numbers=(system, numbers))
+    inside = sum(found.get(name, 0.0) for name in INSIDE)
+    rest = sum(us for name, us in found.items() if name not in (*INSIDE, *SLEEP))
+    # Sleeps are counted with their time, and no step prices them anew.
+    own = prediction.system.inputs(scenario)
+    longer = (inputs.work.wake_scale * inputs.speed.whole_block_ns) / (
+        own.work.wake_scale * own.speed.whole_block_ns
+    )
+    asleep = longer * sum(found.get(name, 0.0) for name in SLEEP)
+    return inside, rest, asleep
+
+
+def _by_step(
+    prediction: Prediction, *, numbers: tuple[System, Numbers] | None = None
+) -> dict[str, float]:
+    """Time of each step in us a request, by name, with other numbers or those of the run."""
+    times = None
+    if numbers is not None:
+        system, drawn = numbers
+        times = times_of(system.inputs_of(prediction.case.scenario, drawn))
+    found: dict[str, float] = {}
+    for stage, _, us in steps_of(prediction, times=times):
+        found[stage] = found.get(stage, 0.0) + us
+    return found
+
+
+def _shares(
+    own: OwnTimes, before: Prediction, after: Prediction | None, *, rate_rps: float
+) -> list[ThreadShare]:
+    """The parts of a main thread's time, the whole first."""
+    share = rate_rps / 1e6
+
+    def of(prediction: Prediction | None) -> dict[str, float]:
+        if prediction is None:
+            return {}
+        steps = _by_step(prediction)
+        inside = sum(steps.get(name, 0.0) for name in INSIDE)
+        asleep = sum(steps.get(name, 0.0) for name in SLEEP)
+        whole = prediction.mean(SERVER_CPU)
+        return {
+            "whole": whole * share + own.fixed + TIMER_SHARE,
+            "inside": inside * share,
+            "asleep": asleep * share,
+            "rest": (whole - asleep - inside) * share,
+        }
+
+    first, then = of(before), of(after)
+    rest = None if own.busy is None else max(0.0, own.busy - own.inside - own.fixed)
+    rows = [
+        ("all of it", own.busy, "whole"),
+        ("inside commands", own.inside, "inside"),
+        ("the rest of a request, sleeping and waking", rest, ""),
+        ("  reading, parsing, replying, turns", None, "rest"),
+        ("  sleeping and waking", None, "asleep"),
+    ]
+    for each in (first, then):
+        if each:
+            each[""] = each["rest"] + each["asleep"]
+    found = [
+        ThreadShare(part, measured, first.get(key), then.get(key), True)
+        for part, measured, key in rows
+    ]
+    told = [
+        ("forks", own.forks),
+        ("expiry cycles", own.expiry),
+        ("INFO, CONFIG, what replicas ask", own.administration),
+    ]
+    found += [ThreadShare(part, share, None, None, False) for part, share in told if share > 0.0]
+    return found
+
+
+def together(nodes: Sequence[tuple[OwnTimes, float]]) -> tuple[OwnTimes, float] | None:
+    """Several nodes as one: means of their times and rates; None without any.
+
+    Parameters
+    ----------
+    nodes
+        The times and the operations a second of each.
+    """
+    if not nodes:
+        return None
+    times, rates = [own for own, _ in nodes], [rate for _, rate in nodes]
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return float(np.mean(known)) if len(known) == len(values) else None
+
+    found = OwnTimes(
+        span_s=float(np.mean([own.span_s for own in times])),
+        between_looks=all(own.between_looks for own in times),
+        busy=mean([own.busy for own in times]),
+        inside=float(np.mean([own.inside for own in times])),
+        administration=float(np.mean([own.administration for own in times])),
+        forks=float(np.mean([own.forks for own in times])),
+        expiry=float(np.mean([own.expiry for own in times])),
+        commands_a_read=mean([own.commands_a_read for own in times]),
+    )
+    return found, float(np.mean(rates))
