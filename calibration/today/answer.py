@@ -108,8 +108,12 @@ def today(
     asks = bool((whole.get("demand") or {}).get("operations"))
     told = None if billed is None else billed.result
     only_told = TodayAnswer("today", found, None, provenance(seed=seed), from_bill=told)
-    if found.needed and (search or asked_ceiling or asks):
-        raise NotKnownError(" ".join(found.needed.values()), result=only_told)
+    missing = NotKnownError(" ".join(found.needed.values()), result=only_told)
+    # What commands take that are not modelled is part of what a node says of its own times.
+    on = _host_of(whole, host, {} if node is None else content_of(node))
+    told_times = asks and on is not None and any(each.times for each in found.nodes)
+    if found.needed and not told_times and (search or asked_ceiling or asks):
+        raise missing
     if not asks and (search or asked_ceiling):
         raise InputError(
             "found no demand: a bill tells of nodes and costs only, files of keys of data only; "
@@ -128,6 +132,15 @@ def today(
                 seed=seed,
                 progress=progress,
             )
+    if found.needed and learned is None and (search or asked_ceiling or asks):
+        raise missing
+    if found.needed:
+        found = replace(
+            found,
+            needed={},
+            unknown=[*found.unknown, _taken_as_measured(found)],
+        )
+        only_told = replace(only_told, from_info=found)
     if asked_ceiling and limit is None:
         raise InputError(
             "found no host of today's nodes, whose ceiling is asked for; valid is INFO of them "
@@ -225,6 +238,19 @@ def _unexplained(found: FromInfo, limit: Ceiling) -> str:
                 "demand.operations."
             )
     return ""
+
+
+def _taken_as_measured(found: FromInfo) -> str:
+    """What stands in place of commands that are not modelled."""
+    named = list(found.not_modelled)[:_NAMED]
+    return (
+        f"what {', '.join(name.upper() for name in named)} take, "
+        f"{sum(found.not_modelled.values()):.0%} of the execution time with others: it is taken as "
+        "the nodes measured it, and on other machines in proportion"
+    )
+
+
+_NAMED = 4
 
 
 def _has(info: FromInfo, name: str) -> bool:
@@ -364,6 +390,12 @@ def todays_failover(today: Mapping[str, Any], instance: str | None) -> str:
     return "automatic" if by_itself else "by_hand"
 
 
+def _host_of(whole: Mapping[str, Any], host: str | None, fields: Mapping[str, Any]) -> str | None:
+    """What today's nodes run on; None where nothing says it."""
+    name = host or (whole.get("today") or {}).get("instance") or fields.get("host")
+    return None if name is None else str(name).removeprefix("cache.")
+
+
 def _ceiling(
     found: FromInfo,
     whole: Mapping[str, Any],
@@ -377,9 +409,9 @@ def _ceiling(
 ) -> tuple[Ceiling | None, Learned | None]:
     """How far today's nodes go and what they told; None where it isn't known what they run on."""
     fields = {} if node is None else content_of(node)
-    name = host or (whole.get("today") or {}).get("instance")
+    name = _host_of(whole, host, fields)
     if name is not None:
-        fields.setdefault("host", str(name).removeprefix("cache."))
+        fields.setdefault("host", name)
     if "host" not in fields or "engine" not in found.today or not found.nodes:
         if node is not None:
             raise InputError(f"{node}: the field 'host' is missing; valid is a host, or --host.")

@@ -95,6 +95,11 @@ class Placed:
         return OPERATIONS.get(command) in self.on
 
     @property
+    def all_known(self) -> bool:
+        """Whether hardly anything was asked that is counted as GET or SET and is neither."""
+        return sum(self.alike.values()) + sum(self.unknown.values()) <= 0.01 * self.total
+
+    @property
     def only_known(self) -> bool:
         """Whether hardly anything else was asked: bytes and look-ups are those of operations."""
         known = sum(self.calls.get(name, 0.0) for name in ON_STRINGS)

@@ -18,6 +18,7 @@ from forecache.sim.errors import InputError
 
 from .commands import ON_STRINGS, Placed, placed
 from .data import (
+    KEY_BYTES,
     Notes,
     Told,
     collections_of,
@@ -30,7 +31,7 @@ from .data import (
 from .findings import hot_slot, latencies_of, slow_command, tell_of_nodes
 from .nodes import TodaysNode, shares_not_modelled, what_is_needed
 from .own_times import main_cpu_s, own_times_of
-from .sizes import Sizes, solved
+from .sizes import LEAST_COMMANDS, MOST_VALUE_BYTES, Sizes, solved
 from .troubles import troubles_of
 
 RARE = 1.0 / 2048.0
@@ -163,6 +164,8 @@ def _demand(
     described = {}
     if held is not None:
         described = collections_of(held, asked.calls, data["data"], notes)
+    if sizes.value_bytes is None:
+        data["value_bytes"] = _no_more_than_traffic(primaries, asked, data, keys_a_command, notes)
     elements = _elements_by_traffic(primaries, asked, data["value_bytes"], described, notes)
     operations = _operations(primaries, asked, keys_a_command, elements, factor, notes)
     if held is None:
@@ -301,8 +304,7 @@ def _elements_by_traffic(
     The same number for all of them, and for collections that are returned whole and of which
     nothing is known. None where no command replies with items, or no number fits.
     """
-    sizes = sizes_of(TypeAdapter(ValueSizes).validate_python(value_bytes))
-    value = round(sum(size * share for size, share in sizes))
+    value = _mean_of(value_bytes)
     several = [name for name in asked.calls if _is_open(COMMANDS[name], described)]
     sent = [node.grown("total_net_output_bytes") for node in primaries]
     if not several or None in sent:
@@ -331,6 +333,64 @@ def _elements_by_traffic(
             "many bytes as were sent"
         )
     return found
+
+
+def _mean_of(value_bytes: Any) -> int:
+    sizes = sizes_of(TypeAdapter(ValueSizes).validate_python(value_bytes))
+    return round(sum(size * share for size, share in sizes))
+
+
+def _no_more_than_traffic(
+    primaries: Sequence[TodaysNode],
+    asked: Placed,
+    data: Mapping[str, Any],
+    keys_a_command: Mapping[str, int],
+    notes: Notes,
+) -> Any:
+    """The size of values in memory, or the largest with which traffic is no more than it was.
+
+    Some keys may be far larger than those that are asked for: a bitmap of many megabytes is one
+    key, and what reads and writes its bits sends some bytes.
+    """
+    mean = _mean_of(data["value_bytes"])
+    most: list[int] = []
+    for counter, replicated, ways in (
+        ("total_net_output_bytes", "total_net_repl_output_bytes", "reply"),
+        ("total_net_input_bytes", "total_net_repl_input_bytes", "request"),
+    ):
+        seen = [node.grown(counter) for node in primaries]
+        if None in seen or asked.total < LEAST_COMMANDS:
+            continue
+        over = sum(each or 0.0 for each in seen)
+        over -= sum(node.grown(replicated) or 0.0 for node in primaries)
+        if not any(_carries_values(COMMANDS[name], ways) for name in asked.calls):
+            continue
+
+        def carried(value: int, ways: str = ways) -> float:
+            total = 0.0
+            for name, calls in asked.calls.items():
+                row = COMMANDS[name]
+                held = value if _carries_values(row, ways) else 1
+                kind = CommandKind(name, held, 1.0, keys_a_command.get(name, 1))
+                each = kind.reply_bytes if ways == "reply" else kind.request_bytes(KEY_BYTES)
+                total += calls * each
+            return total
+
+        fits = solved(carried, over, 0, MOST_VALUE_BYTES)
+        most.append(0 if fits is None and carried(0) > over else MOST_VALUE_BYTES)
+        if fits is not None:
+            most[-1] = fits
+    if not most or min(most) >= mean:
+        return data["value_bytes"]
+    notes.known[:] = [each for each in notes.known if each.field != "demand.value_bytes"]
+    return notes.found(
+        "demand.value_bytes", min(most), "at most, by bytes sent and received; keys are larger"
+    )
+
+
+def _carries_values(row: CommandRow, ways: str) -> bool:
+    """Whether a request or a reply has a whole value of a string in it."""
+    return row.values == ("get" if ways == "reply" else "set")
 
 
 def _is_open(row: CommandRow, described: Mapping[str, Any]) -> bool:
@@ -447,10 +507,11 @@ def _keys_a_command(
             (node.grown("keyspace_hits") or 0.0) + (node.grown("keyspace_misses") or 0.0)
             for node in primaries
         )
-        keys = round((read - calls.get("get", 0.0)) / calls["mget"])
-        if asked.only_known and 1 <= keys <= 10_000:
+        one = sum(calls[name] for name in calls if name != "mget" and _looks_up(COMMANDS[name]))
+        keys = round((read - one) / calls["mget"])
+        if asked.all_known and 1 <= keys <= 10_000:
             found["mget"] = keys
-            notes.found("demand.operations.mget.keys", keys, "hits and misses beside those of GET")
+            notes.found("demand.operations.mget.keys", keys, "hits and misses beside others")
         else:
             found["mget"] = assumed["mget"] = _KEYS
             notes.unknown.append(f"keys of one MGET: {_KEYS} are taken")
@@ -458,6 +519,11 @@ def _keys_a_command(
         found["mset"] = assumed["mset"] = found.get("mget", _KEYS)
         notes.unknown.append(f"keys of one MSET: {found['mset']} are taken")
     return found, assumed
+
+
+def _looks_up(row: CommandRow) -> bool:
+    """Whether it counts as a hit or a miss of one key."""
+    return not row.writes and "key" in row.words
 
 
 def _today(primaries: Sequence[TodaysNode], shards: int, notes: Notes) -> dict[str, Any]:

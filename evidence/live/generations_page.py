@@ -21,6 +21,7 @@ from . import (
     key_order,
     memaslap,
     mget,
+    looks,
     mixes,
     steps,
     tails,
@@ -100,6 +101,7 @@ def pages() -> Files:
             lines += [*_ratios(chosen), ""]
     lines += [*_steps(data["points"]), "", *steps.section(), "", *upgrades.section(), ""]
     lines += [*command_times.section(), "", *mixes.section(), ""]
+    lines += [*looks.section(), ""]
     lines += [*default_list.section(), ""]
     lines += [*_instructions(), ""]
     lines += [

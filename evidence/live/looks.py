@@ -45,7 +45,9 @@ MIXES, LOADS = 6, (0.1, 0.2, 0.4, 0.8)
 """Mixes an engine, and shares of what it serves."""
 _TWICE = {0.1: 0.2, 0.4: 0.8}
 """Loads that are predicted from half of each."""
-CLIENTS, APART_S, SETTLE_S = 20, 1.5, 0.7
+CLIENTS, APART_S, SETTLE_S = 20, 2.0, 0.7
+LONG_APART_S = 6.0
+"""Of versions that tell their clock in whole seconds."""
 NEAREST = {
     ("AuthenticAMD", 25, 1): "m6a.large",
     ("AuthenticAMD", 25, 17): "m7a.large",
@@ -129,7 +131,7 @@ def _of_engine(
 def _looks(control: RespClient) -> list[str]:
     """INFO ALL, twice."""
     first = str(control.command("INFO", "ALL"))
-    time.sleep(APART_S)
+    time.sleep(APART_S if "server_time_usec" in first else LONG_APART_S)
     return [first, str(control.command("INFO", "ALL"))]
 
 
@@ -188,7 +190,8 @@ def section() -> list[str]:
         "## What a server’s own numbers say",
         "",
         f"{MIXES} mixes an engine, drawn as above, at shares of what the engine serves"
-        f" (valkey-benchmark’s `--rps`). Given are two looks at INFO ALL, {APART_S:g} s apart, the"
+        f" (valkey-benchmark’s `--rps`). Given are two looks at INFO ALL, {APART_S:g} s apart"
+        f" ({LONG_APART_S:g} s where a version tells whole seconds only), the"
         " name of the catalogue’s nearest host, and that the load came from the same machine;"
         " predicted is what the engine serves in saturation. *Told* are pairs of looks that"
         " `plan --from-info` doesn’t refuse. *Twice* is how far the predicted CPU time of the main"

@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from scipy.special import ndtri
 
 from forecache.sim.errors import InputError
@@ -26,11 +27,12 @@ from ..engines.profile import EngineProfile, load_engine
 from ..prediction.caveats import not_covered
 from ..prediction.predict import SERVER_CPU, Prediction, predict_cases
 from ..prediction.system import System
+from ..prediction.uncertainty import Z95
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
 from ..scenario.versions import minor_version
 from ..scenario.workload import MOST_OUTSTANDING, RATES
-from .learned import Learned, learned_from, together
+from .learned import PIPELINES, Learned, awake_us, learned_from, parts_under, together
 from .results import Ceiling, FromInfo, NodeHeadroom, OwnTimes, ThreadShare, TodaysChange
 from .schema import PlanDemand
 from .shard import feeds_replicas
@@ -111,19 +113,21 @@ def ceiling(
     node = case.scenario
     primaries = [each for each in found.nodes if each.role == "primary"]
     told = together([(each.times, each.rate_rps) for each in primaries if each.times is not None])
-    pipeline = _pipeline(told)
     shares: list[ThreadShare] = []
     learned: Learned | None = None
-
-    def under(rate_rps: float) -> Scenario:
-        return _at(node, rate_rps) if pipeline == 1 else _in_pipelines(node, pipeline, rate_rps)
-
+    pipeline = 1
     if told is not None:
         own, mean_rps = told
-        learned, shares = learned_from(under(mean_rps), system, own, rate_rps=mean_rps, seed=seed)
-
+        tried = []
+        for each in _pipelines(own):
+            load = _under(node, each, mean_rps)
+            tried.append((each, *learned_from(load, system, own, rate_rps=mean_rps, seed=seed)))
+        pipeline, learned, shares = min(tried, key=lambda each: _corrected_by(each[1]))
     if learned is not None:
         system = learned.system
+
+    def under(rate_rps: float) -> Scenario:
+        return _under(node, pipeline, rate_rps)
 
     def at(rates_rps: Sequence[float]) -> list[Prediction]:
         cases = [(Case({}, under(rate_rps)), system) for rate_rps in rates_rps]
@@ -133,7 +137,7 @@ def ceiling(
     [now] = at([times * peak_rps])
     full = saturating(node) if pipeline == 1 else _in_pipelines(node, pipeline, None)
     [saturated] = predict_cases([(Case({}, full), system)], seed=seed, executor=executor)
-    capacity = saturated.interval("throughput_rps")
+    capacity = _capacity(saturated, seed=seed)
     [limit] = limits_of([now if pipeline == 1 else saturated], seed=seed, executor=executor)
     nominal_rps = limit.at_rps or 0.0
     slo = node.slo
@@ -153,7 +157,7 @@ def ceiling(
     # Of the main thread's time as little is known as of the CPU time a request takes.
     busy, cpu = now.utilisation.get("main thread"), now.interval(SERVER_CPU)
     if node.io_threads == 1:
-        busy = min(1.0, now.mean("throughput_rps") * cpu.value / 1e6)
+        busy = parts_under(now).busy
     warnings = _warnings(node, system)
     if pipeline > 1:
         warnings.insert(0, _PIPELINED.format(pipeline))
@@ -165,7 +169,7 @@ def ceiling(
         objective=objective,
         ceiling_rps=most,
         nominal_rps=nominal_rps,
-        bottleneck=limit.station,
+        bottleneck="main thread" if limit.station == _TOOL else limit.station,
         nodes=[
             NodeHeadroom(each.name, each.peak_rps, _headroom(times * each.peak_rps, most.value))
             for each in busiest
@@ -231,6 +235,28 @@ def _runs(scenario: Scenario, engine: EngineProfile) -> bool:
     return set(scenario.workload.commands) <= {*counted_on(engine.commands)}
 
 
+_TOOL = "load generator"
+
+
+def _capacity(saturated: Prediction, *, seed: int) -> Estimate:
+    """What a node serves when it is never idle; clients are as many and as fast as it takes.
+
+    With one thread it is what the main thread's steps take but for sleeping, which a tool that is
+    too slow makes it do, and draws price the same steps.
+    """
+    served = saturated.interval("throughput_rps")
+    if saturated.bottleneck not in ("main thread", _TOOL):
+        return served
+    if saturated.case.scenario.io_threads > 1:
+        busy = max(0.01, saturated.utilisation.get("main thread", 1.0))
+        return Estimate(*(rps / busy for rps in (served.value, served.low, served.high)))
+    nominal_us, drawn_us = awake_us(saturated, seed=seed)
+    spread = float(np.std(np.log(drawn_us)))
+    half = Z95 * math.hypot(spread, saturated.model_error)
+    value = 1e6 / nominal_us
+    return Estimate(value, value * math.exp(-half), value * math.exp(half))
+
+
 _PIPELINED = (
     "commands come in pipelines of {}: what a node serves in saturation is told, not the latency"
 )
@@ -238,10 +264,22 @@ _PIPELINE = 1.5
 """Commands that came with one read from which on clients are taken to send pipelines."""
 
 
-def _pipeline(told: tuple[OwnTimes, float] | None) -> int:
-    """Commands that a client sends at once, by the reads that brought them."""
-    each = None if told is None else told[0].commands_a_read
-    return 1 if each is None or each < _PIPELINE else min(1024, round(each))
+def _pipelines(own: OwnTimes) -> Sequence[int]:
+    """Commands that a client may send at once, by the reads that brought them."""
+    each = own.commands_a_read
+    if each is None:
+        return PIPELINES if own.busy is not None else (1,)
+    return (1,) if each < _PIPELINE else (min(1024, round(each)),)
+
+
+def _corrected_by(learned: Learned | None) -> float:
+    """How far the rest of a request had to be corrected."""
+    return 0.0 if learned is None else abs(learned.system.nominal_corrections.rest)
+
+
+def _under(node: Scenario, pipeline: int, rate_rps: float) -> Scenario:
+    """The node under a load."""
+    return _at(node, rate_rps) if pipeline == 1 else _in_pipelines(node, pipeline, rate_rps)
 
 
 def _in_pipelines(node: Scenario, pipeline: int, rate_rps: float | None) -> Scenario:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,19 +43,26 @@ it takes under load: GETs of a production server with 103 commands a second took
 INSIDE_ERROR, CPU_ERROR = 0.05, 0.05
 """Relative standard errors of what the model makes of another load than the measured one."""
 
-COLD_US, COLD_ERROR_US = 0.35, 0.25
-"""What the first command after a sleep takes longer inside, and"""
+COLD_US, COLD_ROOT_US, COLD_SHARE = 0.5, 0.6, 0.4
+"""What an idle thread's caches cost (cores that rest lose them to others): of commands, so many us
+after each sleep, and the idle share of the time times so many us for the root of what is inside, in
+us; of the rest of a request that share times the last. Fitted to a Xeon 6 guest (`make evidence
+STUDY=looks`, seed 7001, four engines): GET, HGETALL of 30 fields and LRANGE of 100 elements take
+0.35 to 0.74 us more inside at 10% of the load than in saturation, and 0.6 to 1.7 at 2%; sequences
+of 15 to 50 commands 0.05 to 1 us more a command at 10%."""
 
-COLD_SHARE, COLD_SHARE_ERROR = 0.2, 0.15
-"""by which share all that is inside takes longer on a main thread that is idle all the time, in
-proportion to its idle time: cores that rest lose their caches to others. Measured on a Xeon 6
-guest, Redis 6.2 and Valkey 9.1: GET, HGETALL of 30 fields and LRANGE of 100 elements take 0.35 to
-0.74 us more inside at 10% of the load than in saturation and 0.6 to 1.7 at 2%; sequences of 17 to
-44 commands 10 to 52% more at 10%, 2 to 20% at 40% and 1 to 5% at 80%."""
+COLD_ERROR = 0.5
+"""Relative standard error of all of this."""
 
-OWN_ERRORS = Corrections(0.15, 0.05, 0.4)
-"""Standard errors of the logarithms besides what is uncertain of host and engine. Sleeping: light
-loads were off by up to 37% on a profiled host."""
+OWN_ERRORS = Corrections(0.15, 0.05, 1.0)
+"""Standard errors of the logarithms besides what is uncertain of host and engine. Hypervisors
+differ by ten times in what a sleep takes, and one with how deep it is."""
+
+PIPELINE_ERROR = 0.7
+"""Of the rest where nothing tells how many commands come at once, before Redis 6.0: they share
+reading and writing. Of `PIPELINES` the one is taken that leaves least to be corrected."""
+
+PIPELINES = (1, 4, 16, 64)
 
 ITEMS_ERROR = 0.6
 """Of what is inside, where commands name or return items whose number INFO does not tell."""
@@ -129,7 +137,7 @@ def learned_from(
         for _ in range(_ROUNDS):  # each counts turns and sleeps anew
             found = _learned(after, system, deviations, own, rate_rps=rate_rps, seed=seed)
             after = _predicted(scenario, found.system, seed)
-    return found, _shares(own, before, after if found is not None else None, rate_rps=rate_rps)
+    return found, _shares(own, before, after if found is not None else None)
 
 
 def _predicted(scenario: Scenario, system: System, seed: int) -> Prediction:
@@ -163,28 +171,31 @@ def _learned(
     own_errors = np.array(OWN_ERRORS)
     if not scenario.workload.only_get_and_set:
         own_errors[0] = ITEMS_ERROR
+    if own.commands_a_read is None:
+        own_errors[1] = PIPELINE_ERROR
     covariance = np.cov(deviations.T) + np.diag(own_errors**2)
 
     measured = [own.inside * 1e6 / rate_rps]
     once = 0.0 if own.between_looks else ONE_LOOK_ERROR
     idle = 1.0 - min(1.0, own.busy) if own.busy is not None else 0.5
-    colder = math.exp(COLD_SHARE * idle)
-    cold_error = math.hypot(COLD_SHARE_ERROR * idle, COLD_ERROR_US * sleeps / measured[0])
+    cold_error = COLD_ERROR * _cold_us(measured[0], idle, sleeps) / measured[0]
     errors = [math.hypot(INSIDE_ERROR, once, cold_error)]
     if own.busy is not None and (busy := own.busy - own.fixed - TIMER_SHARE) > own.inside:
         measured.append(busy * 1e6 / rate_rps)
-        errors.append(math.hypot(CPU_ERROR, once, TIMER_SHARE / busy))
+        errors.append(
+            math.hypot(CPU_ERROR, once, COLD_ERROR * COLD_SHARE * idle, TIMER_SHARE / busy)
+        )
     noise = np.array(errors)
 
     mean, nominal = np.zeros(3), system.numbers()
     for _ in range(_STEPS):
         work = corrected(nominal.work, Corrections(*mean.tolist()))
         parts = np.array(_parts_us(prediction, system, replace(nominal, work=work)))
-        inside = colder * parts[0]
-        cold = inside + sleeps * COLD_US
-        cpu = parts.sum() + turns_us
-        predicted = np.log([cold, cpu][: len(measured)])
-        response = np.array([[inside / cold, 0.0, 0.0], parts / cpu])[: len(measured)]
+        inside = parts[0] + _cold_us(parts[0], idle, sleeps)
+        parts[1] *= _colder(idle)
+        cpu = inside + parts[1] + parts[2] + turns_us
+        predicted = np.log([inside, cpu][: len(measured)])
+        response = np.array([[parts[0] / inside, 0.0, 0.0], parts / cpu])[: len(measured)]
         across = covariance @ response.T
         gain = np.linalg.solve(response @ across + np.diag(noise**2), across.T).T
         target = np.log(measured) - predicted + response @ mean
@@ -205,6 +216,66 @@ def _learned(
     return Learned(found, of_mix=float(own_errors[0] ** 2 / covariance[0, 0]))
 
 
+def _cold_us(inside_us: float, idle: float, sleeps: float) -> float:
+    """What commands take longer inside on a thread with such a share of idle time.
+
+    Parameters
+    ----------
+    sleeps
+        A request.
+    """
+    return sleeps * COLD_US + idle * COLD_ROOT_US * math.sqrt(inside_us)
+
+
+def _colder(idle: float) -> float:
+    """By which factor the rest of a request takes longer then."""
+    return math.exp(COLD_SHARE * idle)
+
+
+class Parts(NamedTuple):
+    """What a node's only thread computes under a predicted load, as shares of the time."""
+
+    inside: float
+    rest: float
+    asleep: float
+
+    @property
+    def busy(self) -> float:
+        """All of it."""
+        return min(1.0, self.inside + self.rest + self.asleep)
+
+
+def parts_under(prediction: Prediction) -> Parts:
+    """What a node's only thread computes, with what its idle time costs."""
+    steps = _by_step(prediction)
+    rate = prediction.mean("throughput_rps") / 1e6
+    counts = prediction.nominal[0].result
+    sleeps = counts.counters["blocks"] / counts.completions
+    inside = sum(steps.get(name, 0.0) for name in INSIDE)
+    asleep = sum(steps.get(name, 0.0) for name in SLEEP)
+    rest = prediction.mean(SERVER_CPU) - inside - asleep
+    found = Parts(rate * inside, rate * rest, rate * asleep)
+    for _ in range(_SETTLED):
+        idle = 1.0 - found.busy
+        cold = inside + _cold_us(inside, idle, sleeps)
+        found = Parts(rate * cold, rate * rest * _colder(idle), rate * asleep)
+    return found
+
+
+def awake_us(prediction: Prediction, *, seed: int) -> tuple[float, np.ndarray]:
+    """CPU time a request but for sleeping, and (draws,) the same with drawn numbers.
+
+    Turns and calls are those of the prediction's nominal runs.
+    """
+    system = prediction.system
+    turns_us = prediction.mean(SERVER_CPU) - sum(_by_step(prediction).values())
+    numbers = [system.numbers(), *(system.numbers(draw=n, seed=seed) for n in range(DRAWS))]
+    parts = [_parts_us(prediction, system, each) for each in numbers]
+    nominal, *drawn = (inside + rest + turns_us for inside, rest, _ in parts)
+    return nominal, np.array(drawn)
+
+
+_SETTLED = 8
 _PURPOSE = 8107
 """Of the random numbers in `streams`."""
 
@@ -244,25 +315,15 @@ def _by_step(
     return found
 
 
-def _shares(
-    own: OwnTimes, before: Prediction, after: Prediction | None, *, rate_rps: float
-) -> list[ThreadShare]:
+def _shares(own: OwnTimes, before: Prediction, after: Prediction | None) -> list[ThreadShare]:
     """The parts of a main thread's time, the whole first."""
-    share = rate_rps / 1e6
 
     def of(prediction: Prediction | None) -> dict[str, float]:
         if prediction is None:
             return {}
-        steps = _by_step(prediction)
-        inside = sum(steps.get(name, 0.0) for name in INSIDE)
-        asleep = sum(steps.get(name, 0.0) for name in SLEEP)
-        whole = prediction.mean(SERVER_CPU)
-        return {
-            "whole": whole * share + own.fixed + TIMER_SHARE,
-            "inside": inside * share,
-            "asleep": asleep * share,
-            "rest": (whole - asleep - inside) * share,
-        }
+        parts = parts_under(prediction)
+        whole = sum(parts) + own.fixed + TIMER_SHARE
+        return {"whole": whole, **parts._asdict()}
 
     first, then = of(before), of(after)
     rest = None if own.busy is None else max(0.0, own.busy - own.inside - own.fixed)
