@@ -89,13 +89,13 @@ def test_the_ceiling_lies_within_its_interval_and_tells_the_busiest_first() -> N
     scenario = todays_node(
         found(), PlanDemand.model_validate(DEMAND), slo={"p99_ms": 1.0}, node={"host": "r7g.large"}
     )
-    answer = ceiling(found(), scenario)
+    answer, _ = ceiling(found(), scenario)
     rps = answer.ceiling_rps
     assert 0 < rps.low < rps.value < rps.high
     assert rps.low < answer.nominal_rps < rps.high
     assert [node.name for node in answer.nodes] == ["b", "a"]
     assert answer.nodes[0].headroom == pytest.approx(1 - 60_000 / rps.value)
-    tight = ceiling(found(), {**scenario, "slo": {"p99_ms": 0.12}})
+    tight, _ = ceiling(found(), {**scenario, "slo": {"p99_ms": 0.12}})
     assert tight.ceiling_rps.value < rps.value
 
 
@@ -104,7 +104,7 @@ def test_an_objective_that_no_load_meets_has_no_ceiling() -> None:
     scenario = todays_node(
         found(), PlanDemand.model_validate(DEMAND), slo={"p99_ms": 1e-4}, node={"host": "r7g.large"}
     )
-    answer = ceiling(found(), scenario)
+    answer, _ = ceiling(found(), scenario)
     assert answer.ceiling_rps.value == answer.ceiling_rps.high == 0.0
     assert answer.nodes[0].headroom == -math.inf
     assert answer.to_dict()["nodes"][0]["headroom"] is None
