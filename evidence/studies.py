@@ -403,6 +403,16 @@ _ALL: tuple[Study, ...] = (
         pages=Late("live.generations_page:pages"),
     ),
     Study(
+        "troubles",
+        "servers that were made to be in trouble, and what two looks at INFO show of it",
+        duration="3 minutes",
+        needs=(TWO_CPUS,),
+        artefact="docs/accuracy/troubles.json",
+        page="docs/generations.md",
+        measure=Late("live.troubles_made:measure"),
+        pages=Late("live.generations_page:pages"),
+    ),
+    Study(
         "default-list",
         "the commands of redis-benchmark's default list on engines of every generation",
         duration="a minute and a half an engine",

@@ -9,12 +9,14 @@ from typing import Any
 
 from forecache.hwprofiles import list_instances
 from forecache.hwprofiles.files import named, parse
+from forecache.models.advice.answers import load_cases, recommend_of
+from forecache.models.advice.node_answers import Recommended
 from forecache.models.cost.beside import BACKUPS, CLIENTS, NODES, REPLICAS, SUPPORT
 from forecache.models.engines.profile import load_engine
 from forecache.models.plan.answer import plan
 from forecache.models.plan.bill.price import MANAGED
 from forecache.models.plan.bill.today import BilledCache, ComparedLine
-from forecache.models.plan.ceiling import ceiling, todays_node
+from forecache.models.plan.ceiling import ceiling, todays_node, told_by
 from forecache.models.plan.learned import Learned
 from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer, TodayAnswer
 from forecache.models.plan.schema import PlanDemand
@@ -396,6 +398,68 @@ def _host_of(whole: Mapping[str, Any], host: str | None, fields: Mapping[str, An
     return None if name is None else str(name).removeprefix("cache.")
 
 
+def _node_fields(
+    whole: Mapping[str, Any], host: str | None, node: str | Path | Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Fields of a node's scenario that INFO can't tell, its host among them where it is known."""
+    fields = {} if node is None else dict(content_of(node))
+    name = _host_of(whole, host, fields)
+    if name is not None:
+        fields.setdefault("host", name)
+    return fields
+
+
+def recommended_today(
+    files: Sequence[str | Path],
+    *,
+    host: str | None = None,
+    node: str | Path | Mapping[str, Any] | None = None,
+    seed: int = 1,
+    progress: Progress | None = None,
+) -> Recommended:
+    """The number of I/O threads for today's nodes as they are, under their peak.
+
+    Parameters
+    ----------
+    files, host, node
+        As in `today`; `node` may have an `slo` in place of a p99 of 1 ms.
+
+    Raises
+    ------
+    InputError
+        A file or a field is not valid, or nothing says what the nodes run on.
+    InfeasibleError
+        No number of threads meets the objective; its `result` is the answer all the same.
+    NotKnownError
+        What the nodes execute is not modelled, and they tell no times of their own.
+    """
+    found = read_today(files, progress=progress)
+    whole = _scenario(found, None, {}, host)
+    fields = _node_fields(whole, host, node)
+    if "host" not in fields or "engine" not in found.today or not found.nodes:
+        raise InputError(
+            f"{files[0]}: found nothing that says what today's nodes run on; valid is INFO of them "
+            "with --host, or a --node file with a host."
+        )
+    demand = parse(PlanDemand, whole["demand"], file="demand")
+    scenario = dict(todays_node(found, demand, slo={"p99_ms": P99_MS}, node=fields))
+    if "io_threads" not in fields:
+        del scenario["io_threads"]  # is what is asked about
+    cases = load_cases(scenario)
+    learned = None
+    if len(cases) == 1:
+        [(case, system)] = cases
+        _, learned, _ = told_by(found, case.scenario, system, seed=seed)
+    if found.needed and learned is None:
+        raise NotKnownError(
+            " ".join(found.needed.values()),
+            result=TodayAnswer("today", found, None, provenance(seed=seed)),
+        )
+    if learned is not None:
+        cases = [(case, learned.of(system)) for case, system in cases]
+    return recommend_of(cases, file=str(files[0]), seed=seed, progress=progress)
+
+
 def _ceiling(
     found: FromInfo,
     whole: Mapping[str, Any],
@@ -408,10 +472,7 @@ def _ceiling(
     progress: Progress | None,
 ) -> tuple[Ceiling | None, Learned | None]:
     """How far today's nodes go and what they told; None where it isn't known what they run on."""
-    fields = {} if node is None else content_of(node)
-    name = _host_of(whole, host, fields)
-    if name is not None:
-        fields.setdefault("host", name)
+    fields = _node_fields(whole, host, node)
     if "host" not in fields or "engine" not in found.today or not found.nodes:
         if node is not None:
             raise InputError(f"{node}: the field 'host' is missing; valid is a host, or --host.")

@@ -20,6 +20,7 @@ from ..keyspace.rdb import About, RdbReader, is_rdb, open_rdb
 from ..keyspace.values import Kind
 from .commands import Placed
 from .nodes import MOST_NOT_MODELLED, TodaysNode, nodes_of
+from .prometheus import is_prometheus, nodes_of_metrics
 from .sizes import (
     MOST_KEY_BYTES,
     MOST_VALUE_BYTES,
@@ -457,18 +458,25 @@ def read_files(
     texts: list[str | Path] = []
     readers: list[RdbReader] = []
     scans: list[BigKeys] = []
+    metrics: list[tuple[str, str]] = []
     for file in files:
         if is_rdb(file):
             readers.append(RdbReader(open_rdb(file), file=str(file)))
         elif is_big_keys(text := read_text(file)):
             scans.append(parse_big_keys(text, file=str(file)))
+        elif is_prometheus(text):
+            metrics.append((str(file), text))
         else:
             texts.append(file)
     counted = [scan for scan in scans if not scan.of_memory]
     weighed = [scan for scan in scans if scan.of_memory]
     held = _held(readers, counted or weighed, progress)
     return Told(
-        nodes_of(texts), held, _memory(weighed), [each.about for each in readers], len(scans)
+        [*nodes_of(texts), *nodes_of_metrics(metrics)],
+        held,
+        _memory(weighed),
+        [each.about for each in readers],
+        len(scans),
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from forecache.models.engines.commands import CommandKind, counted_on
@@ -79,6 +81,7 @@ def read_today(
     if all(node.tells_commands for node in primaries):
         demand, not_modelled = _demand(primaries, told, factor, notes)
         _tell_of_times(primaries, notes)
+        _tell_of_hours(primaries, notes)
     else:
         demand, not_modelled = _without_commands(primaries, told, factor, notes), {}
     today = _today(primaries, shards, notes)
@@ -275,6 +278,41 @@ def _tell_of_times(primaries: Sequence[TodaysNode], notes: Notes) -> None:
     if cpu_s and rate > 0.0:
         value = f"{cpu_s / seconds:.2%}, {1e6 * cpu_s / seconds / rate:.3g} us an operation"
         notes.known.append(KnownField("CPU time", value, f"used_cpu, {how}"))
+
+
+_DAY_S, _WEEK_S = 86_400.0, 7 * 86_400.0
+_DAYS = 3.0
+"""Of looks from which on growth is told."""
+
+
+def _tell_of_hours(primaries: Sequence[TodaysNode], notes: Notes) -> None:
+    """The busiest hour of a day, and growth, where looks span days."""
+    by_time: dict[float, float] = {}
+    for node in primaries:
+        for at_s, rate in node.rates():
+            by_time[at_s] = by_time.get(at_s, 0.0) + rate
+    if not by_time or max(by_time) - min(by_time) < 0.9 * _DAY_S:
+        return
+    hours: dict[int, list[float]] = {}
+    for at_s, rate in by_time.items():
+        hours.setdefault(int(at_s % _DAY_S // 3600), []).append(rate)
+    means = {hour: sum(rates) / len(rates) for hour, rates in hours.items()}
+    busiest, quietest = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
+    value = (
+        f"{busiest} to {busiest + 1} h UTC, {means[busiest]:,.0f} commands/s on average; "
+        f"{means[quietest]:,.0f} from {quietest} to {quietest + 1} h"
+    )
+    notes.known.append(KnownField("busiest hour of a day", value, "looks, by their clocks"))
+    days: dict[int, list[float]] = {}
+    for at_s, rate in by_time.items():
+        days.setdefault(int((at_s - min(by_time)) // _DAY_S), []).append(rate)
+    whole = [sum(rates) / len(rates) for _, rates in sorted(days.items()) if len(rates) > 1]
+    if len(whole) >= _DAYS and whole[0] > 0.0:
+        slope = float(np.polyfit(np.arange(len(whole)), np.log(whole), 1)[0])
+        share = math.expm1(slope * _WEEK_S / _DAY_S)
+        notes.known.append(
+            KnownField("growth a week", f"{share:+.1%}", "means of days; set growth_per_year")
+        )
 
 
 def _modelled(node: TodaysNode) -> frozenset[str]:

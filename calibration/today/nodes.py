@@ -143,6 +143,18 @@ class TodaysNode:
         total = self.placed.total if self.tells_commands else self.grown("total_commands_processed")
         return (total or 0.0) / self.span_s
 
+    def rates(self) -> list[tuple[float, float]]:
+        """Middle of each time between looks, in seconds, and commands a second in it."""
+        found = []
+        for first, last in zip(self.looks, self.looks[1:], strict=False):
+            apart_s = _apart_s(first, last)
+            done = last.needed("total_commands_processed")
+            before = first.needed("total_commands_processed")
+            if apart_s >= LEAST_SPAN_S and done >= before:
+                middle_s = (last.clock_s or last.time_s) - apart_s / 2.0
+                found.append((middle_s, (done - before) / apart_s))
+        return found
+
     def peak_rps(self) -> float:
         """The highest rate of commands that looks tell, of their moment or since the last.
 
@@ -151,12 +163,7 @@ class TodaysNode:
         """
         during = self.looks[1:] if self.compared else self.looks
         rates = [look.number("instantaneous_ops_per_sec") or 0.0 for look in during]
-        for first, last in zip(self.looks, self.looks[1:], strict=False):
-            apart_s = _apart_s(first, last)
-            done = last.needed("total_commands_processed")
-            before = first.needed("total_commands_processed")
-            if apart_s >= LEAST_SPAN_S and done >= before:
-                rates.append((done - before) / apart_s)
+        rates += [rate for _, rate in self.rates()]
         return max(rates)
 
 

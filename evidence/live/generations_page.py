@@ -26,6 +26,7 @@ from . import (
     steps,
     tails,
     threads,
+    troubles_made,
     upgrades,
 )
 from .generations import (
@@ -101,7 +102,7 @@ def pages() -> Files:
             lines += [*_ratios(chosen), ""]
     lines += [*_steps(data["points"]), "", *steps.section(), "", *upgrades.section(), ""]
     lines += [*command_times.section(), "", *mixes.section(), ""]
-    lines += [*looks.section(), ""]
+    lines += [*looks.section(), "", *troubles_made.section(), ""]
     lines += [*default_list.section(), ""]
     lines += [*_instructions(), ""]
     lines += [

@@ -10,6 +10,7 @@ from forecache.output import check_file_target, check_folder_target, to_json
 from forecache.sim.errors import IncompleteError, InfeasibleError
 from forecache.sim.processes import usable_cores
 
+from .completers import complete_hosts
 from .options import (
     jobs_option,
     json_option,
@@ -130,9 +131,30 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
     example="""forecache recommend examples/quickstart.yaml
     forecache recommend examples/quickstart.yaml --report answer.html
     forecache recommend examples/recommend-hosts.yaml
-    forecache recommend examples/thread-plan.yaml --emit install""",
+    forecache recommend examples/thread-plan.yaml --emit install
+    forecache recommend --from-info examples/info/node-1.txt --host r7g.xlarge""",
 )
-@scenario_argument
+@click.argument(
+    "files", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--from-info",
+    is_flag=True,
+    help="Take the load from the current deployment, at its peak: each SCENARIO is a file with the "
+    "output of INFO ALL of one node, or metrics of it, as in `forecache plan`.",
+)
+@click.option(
+    "--host",
+    metavar="HOST",
+    shell_complete=complete_hosts,
+    help="With --from-info: the instance type of the current nodes, or a host or its file.",
+)
+@click.option(
+    "--node",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --from-info: YAML with other fields of a node's scenario, such as slo.",
+)
 @click.option(
     "--emit",
     metavar="DIR",
@@ -145,7 +167,10 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
 @json_option
 @quiet_option
 def recommend(
-    scenario: Path,
+    files: tuple[Path, ...],
+    from_info: bool,
+    host: str | None,
+    node: Path | None,
     emit: Path | None,
     report: Path | None,
     seed: int,
@@ -165,13 +190,33 @@ def recommend(
     Where `host`, `engine` or `engine_version` is a list, `{sweep: [...]}`, the answer is that of
     `forecache plan`: the cheapest of these nodes that meets the `slo`, and the reasons against the
     others.
+
+    With --from-info the setting is that for the current nodes under their peak, with a p99 of at
+    most 1 ms unless --node has an `slo`; what they say of their own CPU time corrects the
+    prediction.
     """
+    if not from_info and (host or node):
+        raise click.UsageError("--host and --node are for --from-info.")
+    if not from_info and len(files) > 1:
+        raise click.UsageError(
+            f"found {len(files)} files; valid is one scenario, or --from-info with files of today."
+        )
+    if from_info and emit is not None:
+        raise click.UsageError("--emit is not for --from-info.")
+    scenario = None if from_info else files[0]
     if emit is not None:
         check_folder_target(emit, option="--emit", must_be_new=True)
     try:
         with progress_of(quiet) as progress:
             result = verbs.recommend(
-                scenario, emit=emit, report=report, seed=seed, progress=progress
+                scenario,
+                from_info=files if from_info else (),
+                host=host,
+                node=node,
+                emit=emit,
+                report=report,
+                seed=seed,
+                progress=progress,
             )
     except InfeasibleError as error:
         # What was found is printed all the same; the error says that it is no recommendation.
@@ -181,7 +226,7 @@ def recommend(
         raise
     say_written(emit, report)
     _print_recommendation(result, as_json=as_json)
-    _refuse_unmet(scenario, result)
+    _refuse_unmet(files[0], result)
 
 
 def _print_recommendation(result: Any, *, as_json: bool) -> None:

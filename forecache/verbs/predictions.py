@@ -1,6 +1,6 @@
 """Predictions of a node, and of what runs over time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,8 +179,11 @@ def sweep(
 
 @with_progress_bar
 def recommend(
-    scenario: Scenario,
+    scenario: Scenario | None = None,
     *,
+    from_info: Sequence[str | Path] = (),
+    host: str | None = None,
+    node: Scenario | None = None,
     emit: str | Path | None = None,
     report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
@@ -195,6 +198,9 @@ def recommend(
     ----------
     scenario, report, seed, progress
         As in `simulate`. A report is written even where no setting meets the `slo`.
+    from_info, host, node
+        In place of a scenario: files with what today's nodes say of themselves, what they run on,
+        and other fields of a node's scenario, as in `plan`. The load is today's peak.
     emit
         Folder to write the files of the thread plan into, which must not exist or be empty. Nothing
         is written where nothing is recommended.
@@ -220,12 +226,22 @@ def recommend(
     from forecache.models.advice.answers import recommend as run
     from forecache.models.advice.cases import machine_lists
     from forecache.models.scenario.source import content_of
-    from forecache.sim.errors import InfeasibleError
+    from forecache.sim.errors import InfeasibleError, InputError
 
-    if emit is not None:
+    if (scenario is None) != bool(from_info):
+        raise InputError("found no scenario or both; valid is a scenario, or from_info.")
+    if emit is not None and scenario is not None:
         _check_emit(scenario, Path(emit))
-    written = AskedReport(report, "recommend", scenario, options={"--seed": seed})
+    sources = () if scenario is None else (scenario,)
+    written = AskedReport(report, "recommend", *sources, options={"--seed": seed})
     try:
+        if scenario is None:
+            from forecache.calibration.today.answer import recommended_today
+
+            told: dict[str, Any] = {"host": host, "node": node, "seed": seed}
+            result = recommended_today(from_info, progress=progress, **told)
+            written.write(result)
+            return result
         if machine_lists(content_of(scenario)):
             from forecache.models.plan.one_node import recommended
 

@@ -172,10 +172,24 @@ def recommend(
         The data do not fit, or no candidate meets the scenario's SLO; the error's `result` is what
         is returned otherwise, with `closest` in place of the recommended `setting`.
     """
-    file = name_of(scenario)
-    result = compare_threads(
-        load_cases(scenario), file=file, seed=seed, progress=progress, plans_threads=True
-    )
+    return recommend_of(load_cases(scenario), file=name_of(scenario), seed=seed, progress=progress)
+
+
+def recommend_of(
+    systems: list[tuple[Case[Scenario], System]],
+    *,
+    file: str,
+    seed: int,
+    progress: Progress | None,
+) -> Recommended:
+    """The same of cases with their systems; `file` is what messages call them.
+
+    Raises
+    ------
+    InputError, InfeasibleError
+        As `recommend`.
+    """
+    result = compare_threads(systems, file=file, seed=seed, progress=progress, plans_threads=True)
     advice, slo = result.recommendation, result.recommendation.slo
     if advice.shortfall is not None:
         raise InfeasibleError(f"{file}: {advice.shortfall}.", result=result)

@@ -112,17 +112,7 @@ def ceiling(
     [(case, system)] = cases
     node = case.scenario
     primaries = [each for each in found.nodes if each.role == "primary"]
-    told = together([(each.times, each.rate_rps) for each in primaries if each.times is not None])
-    shares: list[ThreadShare] = []
-    learned: Learned | None = None
-    pipeline = 1
-    if told is not None:
-        own, mean_rps = told
-        tried = []
-        for each in _pipelines(own):
-            load = _under(node, each, mean_rps)
-            tried.append((each, *learned_from(load, system, own, rate_rps=mean_rps, seed=seed)))
-        pipeline, learned, shares = min(tried, key=lambda each: _corrected_by(each[1]))
+    pipeline, learned, shares = told_by(found, node, system, seed=seed)
     if learned is not None:
         system = learned.system
 
@@ -189,6 +179,28 @@ def ceiling(
         changes=_changes(full, system, seed=seed, executor=executor),
     )
     return found_ceiling, learned
+
+
+def told_by(
+    found: FromInfo, node: Scenario, system: System, *, seed: int
+) -> tuple[int, Learned | None, list[ThreadShare]]:
+    """Commands that clients send at once, and what the nodes' own times say of their system.
+
+    Parameters
+    ----------
+    node
+        A primary under any load.
+    """
+    primaries = [each for each in found.nodes if each.role == "primary"]
+    told = together([(each.times, each.rate_rps) for each in primaries if each.times is not None])
+    if told is None:
+        return 1, None, []
+    own, mean_rps = told
+    tried = []
+    for pipeline in _pipelines(own):
+        load = _under(node, pipeline, mean_rps)
+        tried.append((pipeline, *learned_from(load, system, own, rate_rps=mean_rps, seed=seed)))
+    return min(tried, key=lambda each: _corrected_by(each[1]))
 
 
 def _changes(

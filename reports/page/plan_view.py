@@ -39,14 +39,21 @@ from ..text.plans import (
 )
 from ..text.repeat import Question, repeat_view
 from ..text.today import (
+    TIME_COLUMNS,
     ceiling_facts,
     ceiling_phrase,
+    changes_phrase,
     known_rows,
     latency_heading,
     latency_rows,
     nodes_rows,
     not_used_heading,
+    time_legend,
+    time_rows,
+    trouble_rows,
+    troubles_heading,
     unknown_heading,
+    verdict_phrase,
 )
 from .drawing import Drawer
 
@@ -103,6 +110,13 @@ def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
         "latency_heading": latency_heading(answer.scenario["objectives"]["slo"]),
         "not_used": answer.from_info.not_used if answer.from_info else [],
         "not_used_heading": not_used_heading(),
+        "verdict": verdict_phrase(answer.ceiling) if answer.ceiling else "",
+        "changes": changes_phrase(answer.ceiling) if answer.ceiling else "",
+        "troubles": trouble_rows(answer.from_info) if answer.from_info else [],
+        "troubles_heading": troubles_heading(),
+        "time": time_rows(answer.ceiling) if answer.ceiling else [],
+        "time_columns": TIME_COLUMNS,
+        "time_legend": time_legend(answer.ceiling) if answer.ceiling else "",
         "ceiling": ceiling_phrase(answer.ceiling) if answer.ceiling else "",
         "ceiling_facts": ceiling_facts(answer.ceiling) if answer.ceiling else [],
         "billed": billed_view(answer.from_bill) if answer.from_bill else None,

@@ -62,6 +62,7 @@ from ..text.today import (
     time_legend,
     time_rows,
     trouble_rows,
+    troubles_heading,
     unknown_heading,
     verdict_phrase,
 )
@@ -179,7 +180,7 @@ def _print_troubles(found: FromInfo, console: Console) -> None:
     rows = trouble_rows(found)
     if not rows:
         return
-    console.print(Text("What these files show to be wrong", style="bold yellow"))
+    console.print(Text(troubles_heading(), style="bold yellow"))
     table = Table.grid(padding=(0, 1))
     table.add_column()
     table.add_column(overflow="fold", ratio=1)

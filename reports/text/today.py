@@ -160,6 +160,11 @@ def time_legend(ceiling: Ceiling) -> str:
     return "then: as predicted with what was measured taken into account, as all that follows is"
 
 
+def troubles_heading() -> str:
+    """What stands above what the files show to be wrong."""
+    return "What these files show to be wrong"
+
+
 def trouble_rows(found: FromInfo) -> list[tuple[str, str]]:
     """What the files show to be wrong, and what it costs and what to set."""
     several = len({node.name for node in found.nodes}) > 1

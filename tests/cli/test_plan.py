@@ -69,6 +69,56 @@ def test_what_nodes_tell_and_their_ceiling(
     assert answer["ceiling"]["ceiling_rps"]["low"] < answer["ceiling"]["ceiling_rps"]["high"]
 
 
+def test_the_first_sentence_says_whether_nodes_hold_a_multiple_of_their_peak(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    node = str(checkout / SAMPLE)
+    arguments = ["plan", "--from-info", node, "--no-search", "-q", "--host", "r7g.large"]
+    assert cli.main([*arguments, "--times", "2"]) == 0
+    first, second, *rest = capsys.readouterr().out.splitlines()
+    assert f"{first} {second}".startswith("Today’s shard holds 2 times the peak: ")
+    assert "it stops at" in f"{first} {second}"
+    printed = "\n".join(rest)
+    assert "main thread, at the mean load" in printed
+    assert printed.index("inside commands") < printed.index("Today, as its nodes tell")
+    assert max(map(len, rest)) <= 80
+    assert cli.main([*arguments, "--times", "200", "--json"]) == 0
+    ceiling = json.loads(capsys.readouterr().out)["ceiling"]
+    assert ceiling["times"] == 200
+    assert ceiling["nodes"][0]["headroom"] < 0
+    assert ceiling["learned"]
+    assert ceiling["time"][0]["measured"] > ceiling["time"][1]["measured"]
+
+
+def test_info_without_commands_tells_what_it_does(
+    checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (checkout / SAMPLE).read_text().splitlines()
+    node = tmp_path / "node.txt"
+    node.write_text("\n".join(line for line in lines if not line.startswith("cmdstat_")))
+    assert cli.main(["plan", "--from-info", str(node), "--no-search", "-q"]) == 0
+    printed = capsys.readouterr().out
+    assert "commands a second" in printed
+    assert "found no line cmdstat_..." in " ".join(printed.split())
+    assert cli.main(["plan", "--from-info", str(node), "-q", "--host", "r7g.large"]) == 8
+    assert "INFO ALL" in capsys.readouterr().err
+
+
+def test_threads_are_recommended_for_nodes_as_they_are(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = str(checkout / SAMPLE)
+    arguments = ["recommend", "--from-info", node, "-q", "--host", "r7g.large", "--json"]
+    assert cli.main(arguments) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["recommendation"]["setting"]["io_threads"] == 1
+    assert cli.main(["recommend", "--from-info", node, "-q"]) == 2
+    assert "--host" in capsys.readouterr().err
+    assert cli.main(["recommend", node, "--host", "r7g.large", "-q"]) == 2
+    assert "are for --from-info" in capsys.readouterr().err
+
+
 def test_the_demand_that_nodes_tell_is_planned_for(
     checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,7 +144,9 @@ def test_the_demand_that_nodes_tell_is_planned_for(
 def test_a_bill_and_its_metrics_are_told(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forecache.calibration.today.answer._ceiling", lambda *_, **__: None)
+    monkeypatch.setattr(
+        "forecache.calibration.today.answer._ceiling", lambda *_, **__: (None, None)
+    )
     files = [str(checkout / "examples" / "bill" / name) for name in ("export.csv", "metrics.csv")]
     arguments = ["plan", "--from-bill", *files, "--no-search", "-q"]
     assert cli.main(arguments) == 0
@@ -115,7 +167,9 @@ def test_the_demand_of_metrics_is_planned_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("forecache.calibration.today.answer._ceiling", lambda *_, **__: None)
+    monkeypatch.setattr(
+        "forecache.calibration.today.answer._ceiling", lambda *_, **__: (None, None)
+    )
     scenario = {
         "kind": "plan",
         "objectives": {"slo": {"p99_ms": 1.0}, "losing_a_node": "nothing"},
