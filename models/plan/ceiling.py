@@ -147,7 +147,7 @@ def ceiling(
     # Of the main thread's time as little is known as of the CPU time a request takes.
     busy, cpu = now.utilisation.get("main thread"), now.interval(SERVER_CPU)
     if node.io_threads == 1:
-        busy = parts_under(now).busy
+        busy = parts_under(now, rate_rps=times * peak_rps).busy
     warnings = _warnings(node, system)
     if pipeline > 1:
         warnings.insert(0, _PIPELINED.format(pipeline))

@@ -131,13 +131,31 @@ def learned_from(
         None where the load is too light to tell.
     """
     found: Learned | None = None
-    before = after = _predicted(scenario, system, seed)
+    scenario, before = _at_rate(scenario, system, rate_rps, seed)
+    after = before
     if rate_rps >= LEAST_RPS:
         deviations = _deviations(before, system, seed)
         for _ in range(_ROUNDS):  # each counts turns and sleeps anew
             found = _learned(after, system, deviations, own, rate_rps=rate_rps, seed=seed)
             after = _predicted(scenario, found.system, seed)
-    return found, _shares(own, before, after if found is not None else None)
+    shown = after if found is not None else None
+    return found, _shares(own, before, shown, rate_rps=rate_rps)
+
+
+def _at_rate(
+    scenario: Scenario, system: System, rate_rps: float, seed: int
+) -> tuple[Scenario, Prediction]:
+    """The load and its prediction, with pauses with which a closed loop asks as often as that."""
+    found = _predicted(scenario, system, seed)
+    load = scenario.workload
+    if load.arrival == "open_loop" or load.think_us <= 0.0:
+        return scenario, found
+    served = 1e6 * load.clients * load.pipeline
+    longer_us = served / found.mean("throughput_rps") - served / rate_rps
+    think_us = max(0.0, load.think_us - longer_us)
+    update = {"workload": load.model_copy(update={"think_us": think_us})}
+    scenario = scenario.model_copy(update=update)
+    return scenario, _predicted(scenario, system, seed)
 
 
 def _predicted(scenario: Scenario, system: System, seed: int) -> Prediction:
@@ -245,10 +263,16 @@ class Parts(NamedTuple):
         return min(1.0, self.inside + self.rest + self.asleep)
 
 
-def parts_under(prediction: Prediction) -> Parts:
-    """What a node's only thread computes, with what its idle time costs."""
+def parts_under(prediction: Prediction, *, rate_rps: float) -> Parts:
+    """What a node's only thread computes at a rate, with what its idle time costs.
+
+    Parameters
+    ----------
+    prediction
+        Under about that load.
+    """
     steps = _by_step(prediction)
-    rate = prediction.mean("throughput_rps") / 1e6
+    rate = rate_rps / 1e6
     counts = prediction.nominal[0].result
     sleeps = counts.counters["blocks"] / counts.completions
     inside = sum(steps.get(name, 0.0) for name in INSIDE)
@@ -321,7 +345,7 @@ def _shares(own: OwnTimes, before: Prediction, after: Prediction | None) -> list
     def of(prediction: Prediction | None) -> dict[str, float]:
         if prediction is None:
             return {}
-        parts = parts_under(prediction)
+        parts = parts_under(prediction, rate_rps=rate_rps)
         whole = sum(parts) + own.fixed + TIMER_SHARE
         return {"whole": whole, **parts._asdict()}
 

@@ -62,7 +62,8 @@ def predicted(system: System, node: Scenario) -> Prediction:
 
 def told_by(system: System, node: Scenario) -> OwnTimes:
     """What a node that does as a system says would tell."""
-    parts = parts_under(predicted(system, node))
+    rate_rps = node.workload.rate_rps or 0.0
+    parts = parts_under(predicted(system, node), rate_rps=rate_rps)
     return OwnTimes(
         span_s=60.0, between_looks=True, busy=sum(parts) + TIMER_SHARE, inside=parts.inside,
         administration=0.0, forks=0.0, expiry=0.0, commands_a_read=1.0,
