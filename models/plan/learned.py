@@ -339,7 +339,9 @@ def _by_step(
     return found
 
 
-def _shares(own: OwnTimes, before: Prediction, after: Prediction | None) -> list[ThreadShare]:
+def _shares(
+    own: OwnTimes, before: Prediction, after: Prediction | None, *, rate_rps: float
+) -> list[ThreadShare]:
     """The parts of a main thread's time, the whole first."""
 
     def of(prediction: Prediction | None) -> dict[str, float]:
