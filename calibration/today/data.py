@@ -63,8 +63,8 @@ def keys_of(primaries: Sequence[TodaysNode], told: Told) -> KeysHeld | None:
     # Where most of the memory is strings, it tells where between the powers their sizes lie.
     node, used = memory_of(primaries[0]), primaries[0].last.needed("used_memory")
     part = _part_of_first(primaries)
-    strings = [group.times(part) for group in groups if group.kind == "string"]
-    if 2.0 * (used_by(node, populations(strings)) or 0.0) > used:
+    strings = populations([each.times(part) for each in groups if each.kind == "string"])
+    if strings and 2.0 * (used_by(node, strings) or 0.0) > used:
 
         def placed(percent: int) -> list[dict[str, Any]]:
             found = _within_octaves(sizes, min(1.0, percent / 100.0))
