@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.drive.resp import RespClient
 from forecache.calibration.today.nodes import nodes_of
 from forecache.calibration.today.troubles import troubles_of
+from forecache.sim.errors import EngineError
 
 from ..counts.shipped import json_text
 from ..harness import Asked, Files
@@ -28,6 +28,7 @@ from ..markdown import table
 from . import rounds
 from .cpu_windows import TOOL, Tool
 from .engines import Engine
+from .quotas import control_group
 
 ARTEFACT = Path("docs/accuracy/troubles.json")
 ENGINE, REPLICATES = "valkey-9.1.2", "redis-7.0.15"
@@ -71,7 +72,12 @@ def _backlog(bench: Bench, stack: ExitStack) -> None:
 def _saves(bench: Bench, stack: ExitStack) -> None:
     bench.control.command("CONFIG", "SET", "rdb-key-save-delay", "100")
     stack.enter_context(bench.load())
-    stack.enter_context(_repeated(lambda: bench.control.command("BGSAVE"), every_s=2.2))
+
+    def save() -> None:
+        with suppress(EngineError):  # the one before is not done
+            bench.control.command("BGSAVE")
+
+    stack.enter_context(_repeated(save, every_s=0.5))
 
 
 def _one_connection(bench: Bench, stack: ExitStack) -> None:
@@ -80,15 +86,12 @@ def _one_connection(bench: Bench, stack: ExitStack) -> None:
 
 
 def _quota(bench: Bench, stack: ExitStack) -> None:
-    """As a quota does: the process stands still for half of every 100 ms."""
+    group = stack.enter_context(control_group(0.5))
+    (group / "cgroup.procs").write_text(str(bench.process.pid))
+    # A group with a process in it can't be removed.
+    out = (group.parent / "cgroup.procs").write_text
+    stack.callback(out, str(bench.process.pid))
     stack.enter_context(bench.load(options=("-c", 20, "-r", KEYS, "-d", VALUE_BYTES)))
-
-    def pause() -> None:
-        os.kill(bench.process.pid, signal.SIGSTOP)
-        time.sleep(0.05)
-        os.kill(bench.process.pid, signal.SIGCONT)
-
-    stack.enter_context(_repeated(pause, every_s=0.1))
 
 
 def _evictions(bench: Bench, stack: ExitStack) -> None:
@@ -226,7 +229,7 @@ def _looked(
             time.sleep(APART_S)
             texts.append(_info(looks))
     if edited:
-        texts[1] = "\n".join(_halved(line) for line in texts[1].splitlines())
+        texts[1] = "\n".join(_mostly_out(line) for line in texts[1].splitlines())
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         files = [Path(folder) / f"{n}.txt" for n in range(2)]
         for file, text in zip(files, texts, strict=True):
@@ -244,9 +247,9 @@ def _info(client: RespClient) -> str:
     return str(client.command("INFO", "ALL"))
 
 
-def _halved(line: str) -> str:
+def _mostly_out(line: str) -> str:
     name, _, value = line.partition(":")
-    return f"{name}:{int(value) // 2}" if name == "used_memory_rss" else line
+    return f"{name}:{int(value) // 10}" if name == "used_memory_rss" else line
 
 
 def section() -> list[str]:
