@@ -136,7 +136,7 @@ def today(
             )
     if found.needed and learned is None and (search or asked_ceiling or asks):
         raise missing
-    if found.needed:
+    if found.needed and learned is not None:
         found = replace(
             found,
             needed={},

@@ -186,16 +186,12 @@ def _demand(
     notes.unknown.append("the busiest minutes of a day, unless a look was taken then")
     demand |= data | described
     clients = max(node.clients for node in primaries)
+    how = "connected_clients; not all of them need be in use"
     if clients < FEW_CLIENTS:
-        notes.unknown.append(
-            f"how many connections there are when it is busy: {clients} were seen, {FEW_CLIENTS} "
-            "are taken"
-        )
-        demand["clients_per_node"] = FEW_CLIENTS
-    else:
-        demand["clients_per_node"] = notes.found(
-            "demand.clients_per_node", clients, "connected_clients; not all of them need be in use"
-        )
+        how = f"taken, since {clients} were seen, and clients may have gone by then"
+    demand["clients_per_node"] = notes.found(
+        "demand.clients_per_node", max(clients, FEW_CLIENTS), how
+    )
     slow = slow_command(primaries, asked, seconds, notes)
     hot = hot_slot(primaries, factor, notes)
     demand |= {} if slow is None else {"slow_command": slow}

@@ -96,6 +96,10 @@ def _size(size_bytes: float) -> str:
     return f"{size_bytes:.0f} bytes"
 
 
+def _rate(a_second: float) -> str:
+    return f"{a_second:,.0f}" if a_second >= 100.0 else f"{a_second:.2g}"
+
+
 def _swapped(node: TodaysNode) -> Seen:
     used, resident = _number(node, "used_memory"), _number(node, "used_memory_rss")
     # What the allocator holds in memory includes its own gaps: swap shows there first.
@@ -200,8 +204,8 @@ def _memory(node: TodaysNode) -> Seen:
     if evicted > 0:
         share = f", {ending:,} of them with a time to live" if keys else ""
         yield (
-            f"{evicted:,.0f} keys were evicted ({evicted / node.span_s:.2g} a second) by {policy}"
-            f"; {keys:,} are there{share}",
+            f"{evicted:,.0f} keys were evicted by {policy} "
+            f"({_rate(evicted / node.span_s)} a second); {keys:,} are there{share}",
             "each write at the limit first looks for keys to evict, and what was evicted is missed",
             "raise maxmemory or add shards if the hit ratio is too low; give keys a time to live",
         )
@@ -242,7 +246,7 @@ def _connections(node: TodaysNode) -> Seen:
     a_second = made / node.span_s
     if a_second >= _CONNECTIONS_A_SECOND and commands < SHORT_LIVED * made:
         yield (
-            f"{a_second:.2g} connections a second, each for {commands / made:.2g} commands",
+            f"{_rate(a_second)} connections a second, each for {commands / made:.2g} commands",
             "accepting, greeting and closing takes as long as dozens of GETs, with TLS as hundreds",
             "keep connections in a pool",
         )
@@ -262,8 +266,8 @@ def _connections(node: TodaysNode) -> Seen:
 
 def _kept_waiting(node: TodaysNode) -> Seen:
     """Work of the main thread in wall time, against its CPU time."""
-    wall_us = node.grown("used_active_time_main_thread")
-    source = "used_active_time_main_thread"
+    active_s, source = node.grown("used_active_time_main_thread"), "used_active_time_main_thread"
+    wall_us = None if active_s is None else 1e6 * active_s
     if wall_us is None:
         wall_us, source = node.grown("eventloop_duration_sum"), "eventloop_duration_sum"
     if wall_us is None:

@@ -70,7 +70,7 @@ def _backlog(bench: Bench, stack: ExitStack) -> None:
 
 
 def _saves(bench: Bench, stack: ExitStack) -> None:
-    bench.control.command("CONFIG", "SET", "rdb-key-save-delay", "100")
+    bench.control.command("CONFIG", "SET", "rdb-key-save-delay", "20")
     stack.enter_context(bench.load())
 
     def save() -> None:

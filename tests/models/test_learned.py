@@ -34,7 +34,7 @@ RATE_RPS = 20_000.0
 @pytest.fixture(scope="module")
 def system() -> System:
     """An engine of the catalogue on a host of the catalogue."""
-    parts = load_host("r7i.large"), load_engine("redis", "7.0"), load_generator("memtier")
+    parts = load_host("r7i.large"), load_engine("redis", "7.0"), load_generator("memtier-benchmark")
     return System(*parts)
 
 
@@ -86,7 +86,8 @@ def test_a_node_that_differs_is_recovered_from_its_own_times(system: System, ins
     after, drawn = saturated_us(found.system)
     exact, _ = saturated_us(real)
     assert abs(math.log(after / exact)) < 0.3 * abs(math.log(before / exact))
-    assert np.std(np.log(drawn)) < 0.5 * np.std(np.log(saturated_us(system)[1]))
+    # What is inside is not known to 60% before, as the items of its commands aren't told.
+    assert np.std(np.log(drawn)) < 0.15
     assert abs(math.log(after / exact)) < 3.0 * np.std(np.log(drawn))
     whole = shares[0]
     assert whole.measured is not None

@@ -417,7 +417,8 @@ def test_an_export_alone_tells_costs_without_a_demand() -> None:
 
 def test_texts_of_nodes_go_before_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     node = ROOT / "tests" / "calibration" / "today" / "samples" / "valkey-8.1.1.txt"
-    monkeypatch.setattr("forecache.calibration.today.answer._ceiling", lambda *_, **__: None)
+    no_ceiling = "forecache.calibration.today.answer._ceiling"
+    monkeypatch.setattr(no_ceiling, lambda *_, **__: (None, None))
     answer = today([node], bill=[EXPORT, METRICS], search=False)
     assert isinstance(answer, TodayAnswer)
     assert answer.from_info.demand["keys"] == 17_198

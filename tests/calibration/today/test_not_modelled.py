@@ -204,7 +204,7 @@ def test_a_scenario_that_says_the_operations_is_enough(
 ) -> None:
     node = tmp_path / "node.txt"
     node.write_text(UNKNOWN)
-    monkeypatch.setattr(module, "_ceiling", lambda *_, **__: None)
+    monkeypatch.setattr(module, "_ceiling", lambda *_, **__: (None, None))
     asked = {"kind": "plan", "demand": {"operations": {"get": 10, "set": 5}}}
     answer = today([node], asked, search=False)
     assert isinstance(answer, TodayAnswer)
@@ -212,6 +212,18 @@ def test_a_scenario_that_says_the_operations_is_enough(
     with pytest.raises(NotKnownError) as caught:
         today([node], {"kind": "plan", "demand": {"growth_per_year": 0.5}}, search=False)
     assert isinstance(caught.value.result, TodayAnswer)
+
+
+def test_what_nodes_measured_stands_for_what_is_not_modelled(tmp_path: Path) -> None:
+    node = tmp_path / "node.txt"
+    # A thousand times as much in the same time: enough for its times to tell what they take.
+    node.write_text(info(get=(1000 * GETS[0], 1000 * GETS[1]), sort=(500_000, 38_000_000)))
+    answer = today([node], host="r7g.large", search=False)
+    assert isinstance(answer, TodayAnswer)
+    assert answer.ceiling is not None
+    assert answer.ceiling.learned
+    assert not answer.from_info.needed
+    assert "SORT" in answer.from_info.unknown[-1]
 
 
 # --- relatives: metrics and memory ----------------------------------------------------------------
@@ -235,13 +247,14 @@ def metrics(tmp_path: Path, *, busy: float | None) -> Path:
 def predicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that is predicted to be 25% busy, 35% at most, with 52,000 operations a second."""
 
-    def ceiling(*_: object, **__: object) -> Ceiling:
+    def ceiling(*_: object, **__: object) -> tuple[Ceiling, None]:
         nodes = [NodeHeadroom(name, 52_000.0, 0.9) for name in ("a", "b")]
-        return Ceiling(
+        found = Ceiling(
             *("r6g.xlarge", "elasticache-redis", "7.1", 4, {"p99_ms": 1.0}),
             *(Estimate(5e5, 4e5, 6e5), 5e5, "main thread", nodes, []),
             main_thread_busy=Estimate(0.25, 0.18, 0.35),
         )
+        return found, None
 
     monkeypatch.setattr(module, "_ceiling", ceiling)
 
