@@ -17,7 +17,7 @@ from forecache.models.plan.answer import plan
 from forecache.models.plan.bill.price import MANAGED
 from forecache.models.plan.bill.today import BilledCache, ComparedLine
 from forecache.models.plan.ceiling import ceiling, todays_node, told_by
-from forecache.models.plan.learned import Learned
+from forecache.models.plan.learned import TodaysCorrections
 from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer, TodayAnswer
 from forecache.models.plan.schema import PlanDemand
 from forecache.models.plan.shard import elects
@@ -470,7 +470,7 @@ def _ceiling(
     times: float,
     seed: int,
     progress: Progress | None,
-) -> tuple[Ceiling | None, Learned | None]:
+) -> tuple[Ceiling | None, TodaysCorrections | None]:
     """How far today's nodes go and what they told; None where it isn't known what they run on."""
     fields = _node_fields(whole, host, node)
     if "host" not in fields or "engine" not in found.today or not found.nodes:

@@ -26,7 +26,7 @@ from .compression.effect import effect_of
 from .compression.ratios import Ratios, compressed, ratios_of
 from .forecast import forecast, forecast_of_today
 from .front import front_of
-from .learned import Learned
+from .learned import TodaysCorrections
 from .offers import Offer, Refused, offers_of, todays_offer
 from .race import BOUNDED, RACED, SETTLED, SIZED, Entry
 from .ranking import tied
@@ -57,7 +57,7 @@ def plan(
     *,
     seed: int = 1,
     full: bool = False,
-    learned: Learned | None = None,
+    learned: TodaysCorrections | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> PlanAnswer:

@@ -32,7 +32,7 @@ from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
 from ..scenario.versions import minor_version
 from ..scenario.workload import MOST_OUTSTANDING, RATES
-from .learned import PIPELINES, Learned, awake_us, learned_from, parts_under, together
+from .learned import PIPELINES, TodaysCorrections, awake_us, learned_from, parts_under, together
 from .results import Ceiling, FromInfo, NodeHeadroom, OwnTimes, ThreadShare, TodaysChange
 from .schema import PlanDemand
 from .shard import feeds_replicas
@@ -91,7 +91,7 @@ def ceiling(
     times: float = 1.0,
     seed: int = 1,
     executor: Executor | None = None,
-) -> tuple[Ceiling, Learned | None]:
+) -> tuple[Ceiling, TodaysCorrections | None]:
     """The highest load of a primary of today that meets the objective, and what it told of itself.
 
     Parameters
@@ -183,7 +183,7 @@ def ceiling(
 
 def told_by(
     found: FromInfo, node: Scenario, system: System, *, seed: int
-) -> tuple[int, Learned | None, list[ThreadShare]]:
+) -> tuple[int, TodaysCorrections | None, list[ThreadShare]]:
     """Commands that clients send at once, and what the nodes' own times say of their system.
 
     Parameters
@@ -284,7 +284,7 @@ def _pipelines(own: OwnTimes) -> Sequence[int]:
     return (1,) if each < _PIPELINE else (min(1024, round(each)),)
 
 
-def _corrected_by(learned: Learned | None) -> float:
+def _corrected_by(learned: TodaysCorrections | None) -> float:
     """How far the rest of a request had to be corrected."""
     return 0.0 if learned is None else abs(learned.system.nominal_corrections.rest)
 

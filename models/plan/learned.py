@@ -78,7 +78,7 @@ _REPLICATIONS = 2
 
 
 @dataclass(frozen=True)
-class Learned:
+class TodaysCorrections:
     """What was learned of a system.
 
     Attributes
@@ -113,7 +113,7 @@ class Learned:
 
 def learned_from(
     scenario: Scenario, system: System, own: OwnTimes, *, rate_rps: float, seed: int
-) -> tuple[Learned | None, list[ThreadShare]]:
+) -> tuple[TodaysCorrections | None, list[ThreadShare]]:
     """What a node's own times say of its system, and the parts of these.
 
     Parameters
@@ -130,7 +130,7 @@ def learned_from(
     tuple
         None where the load is too light to tell.
     """
-    found: Learned | None = None
+    found: TodaysCorrections | None = None
     scenario, before = _at_rate(scenario, system, rate_rps, seed)
     after = before
     if rate_rps >= LEAST_RPS:
@@ -179,7 +179,7 @@ def _learned(
     *,
     rate_rps: float,
     seed: int,
-) -> Learned:
+) -> TodaysCorrections:
     """The corrections, with turns and sleeps as a prediction counted them."""
     scenario = prediction.case.scenario
     counts = prediction.nominal[0].result
@@ -231,7 +231,7 @@ def _learned(
         nominal_corrections=Corrections(*mean.tolist()),
         drawn_corrections=tuple(after),
     )
-    return Learned(found, of_mix=float(own_errors[0] ** 2 / covariance[0, 0]))
+    return TodaysCorrections(found, of_mix=float(own_errors[0] ** 2 / covariance[0, 0]))
 
 
 def _cold_us(inside_us: float, idle: float, sleeps: float) -> float:

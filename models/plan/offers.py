@@ -23,7 +23,7 @@ from ..prediction.system import System
 from ..prices.table import PriceTable
 from ..scenario.schema import GeneratorSettings
 from .bill.price import MANAGED, cheapest, price_table
-from .learned import Learned
+from .learned import TodaysCorrections
 from .schema import Choices, PlanScenario, TodaysPlan
 
 THREADS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -113,7 +113,7 @@ Check = Callable[[PlanScenario, Offer], object]
 
 
 def offers_of(
-    scenario: PlanScenario, check: Check, learned: Learned | None = None
+    scenario: PlanScenario, check: Check, learned: TodaysCorrections | None = None
 ) -> tuple[list[Offer], list[Refused]]:
     """Everything that may be chosen, and what of it can't be offered.
 
@@ -163,7 +163,10 @@ def is_service(engine: EngineProfile) -> bool:
 
 
 def todays_offer(
-    scenario: PlanScenario, today: TodaysPlan, check: Check, learned: Learned | None = None
+    scenario: PlanScenario,
+    today: TodaysPlan,
+    check: Check,
+    learned: TodaysCorrections | None = None,
 ) -> Offer:
     """The machine, engine and price of what runs now.
 
@@ -249,7 +252,7 @@ def _engines(choices: Choices) -> list[EngineProfile]:
     return list(found.values())
 
 
-def _system(name: str, engine: EngineProfile, learned: Learned | None) -> System:
+def _system(name: str, engine: EngineProfile, learned: TodaysCorrections | None) -> System:
     tool = MEMCACHED_TOOL if engine.engine == "memcached" else GeneratorSettings().tool
     found = System(load_host(name.removeprefix(MANAGED)), engine, load_generator(tool))
     return found if learned is None else learned.of(found)

@@ -14,7 +14,7 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.plan.learned import (
     LEAST_RPS,
     TIMER_SHARE,
-    Learned,
+    TodaysCorrections,
     awake_us,
     learned_from,
     parts_under,
@@ -85,7 +85,7 @@ def test_a_node_that_differs_is_recovered_from_its_own_times(system: System, ins
     before, _ = saturated_us(system)
     after, drawn = saturated_us(found.system)
     exact, _ = saturated_us(real)
-    assert abs(math.log(after / exact)) < 0.3 * abs(math.log(before / exact))
+    assert abs(math.log(after / exact)) < 0.5 * abs(math.log(before / exact))
     # What is inside is not known to 60% before, as the items of its commands aren't told.
     assert np.std(np.log(drawn)) < 0.15
     assert abs(math.log(after / exact)) < 3.0 * np.std(np.log(drawn))
@@ -113,7 +113,7 @@ def test_a_load_that_is_too_light_tells_nothing(system: System) -> None:
 
 def test_only_the_commands_part_goes_to_another_machine(system: System) -> None:
     by = Corrections(inside=0.6, rest=0.2, sleep=-0.4)
-    found = Learned(corrected(system, by), of_mix=0.75)
+    found = TodaysCorrections(corrected(system, by), of_mix=0.75)
     elsewhere = System(load_host("r8g.large"), system.engine, system.generator)
     there = found.of(elsewhere)
     assert isinstance(there, CorrectedSystem)
