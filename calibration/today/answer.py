@@ -113,7 +113,9 @@ def today(
     missing = NotKnownError(" ".join(found.needed.values()), result=only_told)
     # What commands take that are not modelled is part of what a node says of its own times.
     on = _host_of(whole, host, {} if node is None else content_of(node))
+    only_commands = found.needed.keys() <= {"demand.operations"}
     told_times = asks and on is not None and any(each.times for each in found.nodes)
+    told_times = told_times and only_commands  # of data they tell nothing
     if found.needed and not told_times and (search or asked_ceiling or asks):
         raise missing
     if not asks and (search or asked_ceiling):
@@ -143,6 +145,11 @@ def today(
             unknown=[*found.unknown, _taken_as_measured(found)],
         )
         only_told = replace(only_told, from_info=found)
+    if times != 1.0 and limit is None:
+        raise InputError(
+            f"found {times:g} times today's peak and no host of today's nodes; valid is INFO of "
+            "them with --host, or the scenario's today.instance."
+        )
     if asked_ceiling and limit is None:
         raise InputError(
             "found no host of today's nodes, whose ceiling is asked for; valid is INFO of them "
@@ -419,6 +426,8 @@ def recommended_today(
 ) -> Recommended:
     """The number of I/O threads for today's nodes as they are, under their peak.
 
+    Commands are taken to come one at a time, also where they come in pipelines.
+
     Parameters
     ----------
     files, host, node
@@ -441,6 +450,12 @@ def recommended_today(
             f"{files[0]}: found nothing that says what today's nodes run on; valid is INFO of them "
             "with --host, or a --node file with a host."
         )
+    unknown = NotKnownError(
+        " ".join(found.needed.values()),
+        result=TodayAnswer("today", found, None, provenance(seed=seed)),
+    )
+    if "operations" not in whole["demand"] or not found.needed.keys() <= {"demand.operations"}:
+        raise unknown
     demand = parse(PlanDemand, whole["demand"], file="demand")
     scenario = dict(todays_node(found, demand, slo={"p99_ms": P99_MS}, node=fields))
     if "io_threads" not in fields:
@@ -451,10 +466,7 @@ def recommended_today(
         [(case, system)] = cases
         _, learned, _ = told_by(found, case.scenario, system, seed=seed)
     if found.needed and learned is None:
-        raise NotKnownError(
-            " ".join(found.needed.values()),
-            result=TodayAnswer("today", found, None, provenance(seed=seed)),
-        )
+        raise unknown
     if learned is not None:
         cases = [(case, learned.of(system)) for case, system in cases]
     return recommend_of(cases, file=str(files[0]), seed=seed, progress=progress)

@@ -100,7 +100,7 @@ def read_today(
         not_used=notes.not_used,
         not_modelled=not_modelled,
         needed=notes.needed,
-        troubles=troubles_of(primaries),
+        troubles=troubles_of(nodes),
     )
 
 
@@ -276,22 +276,28 @@ def _tell_of_times(primaries: Sequence[TodaysNode], notes: Notes) -> None:
         notes.known.append(KnownField("CPU time", value, f"used_cpu, {how}"))
 
 
-_DAY_S, _WEEK_S = 86_400.0, 7 * 86_400.0
-_DAYS = 3.0
+_HOURS = 20
+"""Of a day that have to be told."""
+_DAYS = 3
 """Of looks from which on growth is told."""
 
 
 def _tell_of_hours(primaries: Sequence[TodaysNode], notes: Notes) -> None:
     """The busiest hour of a day, and growth, where looks span days."""
-    by_time: dict[float, float] = {}
+    if any(look.clock_s is None for node in primaries for look in node.looks):
+        return  # uptimes tell no time of the day
+    by_hour: dict[int, float] = {}  # since the epoch, of all nodes together
     for node in primaries:
+        own: dict[int, list[float]] = {}
         for at_s, rate in node.rates():
-            by_time[at_s] = by_time.get(at_s, 0.0) + rate
-    if not by_time or max(by_time) - min(by_time) < 0.9 * _DAY_S:
+            own.setdefault(int(at_s // 3600), []).append(rate)
+        for hour, rates in own.items():
+            by_hour[hour] = by_hour.get(hour, 0.0) + sum(rates) / len(rates)
+    if len(by_hour) < _HOURS or max(by_hour) - min(by_hour) < _HOURS:
         return
     hours: dict[int, list[float]] = {}
-    for at_s, rate in by_time.items():
-        hours.setdefault(int(at_s % _DAY_S // 3600), []).append(rate)
+    for hour, rate in by_hour.items():
+        hours.setdefault(hour % 24, []).append(rate)
     means = {hour: sum(rates) / len(rates) for hour, rates in hours.items()}
     busiest, quietest = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     value = (
@@ -300,12 +306,12 @@ def _tell_of_hours(primaries: Sequence[TodaysNode], notes: Notes) -> None:
     )
     notes.known.append(KnownField("busiest hour of a day", value, "looks, by their clocks"))
     days: dict[int, list[float]] = {}
-    for at_s, rate in by_time.items():
-        days.setdefault(int((at_s - min(by_time)) // _DAY_S), []).append(rate)
-    whole = [sum(rates) / len(rates) for _, rates in sorted(days.items()) if len(rates) > 1]
-    if len(whole) >= _DAYS and whole[0] > 0.0:
+    for hour, rate in by_hour.items():
+        days.setdefault((hour - min(by_hour)) // 24, []).append(rate)
+    whole = [sum(rates) / len(rates) for _, rates in sorted(days.items()) if len(rates) >= _HOURS]
+    if len(whole) >= _DAYS and min(whole) > 0.0:
         slope = float(np.polyfit(np.arange(len(whole)), np.log(whole), 1)[0])
-        share = math.expm1(slope * _WEEK_S / _DAY_S)
+        share = math.expm1(7.0 * slope)
         notes.known.append(
             KnownField("growth a week", f"{share:+.1%}", "means of days; set growth_per_year")
         )
@@ -397,6 +403,8 @@ def _no_more_than_traffic(
             continue
         over = sum(each or 0.0 for each in seen)
         over -= sum(node.grown(replicated) or 0.0 for node in primaries)
+        if ways == "reply":
+            over /= max(0.01, _found(primaries))  # a miss brings no value
         if not any(_carries_values(COMMANDS[name], ways) for name in asked.calls):
             continue
 
@@ -420,6 +428,15 @@ def _no_more_than_traffic(
     return notes.found(
         "demand.value_bytes", min(most), "at most, by bytes sent and received; keys are larger"
     )
+
+
+def _found(primaries: Sequence[TodaysNode]) -> float:
+    """Share of the look-ups that find something; 1 where none are counted."""
+    hits, misses = (
+        sum(node.grown(name) or 0.0 for node in primaries)
+        for name in ("keyspace_hits", "keyspace_misses")
+    )
+    return hits / (hits + misses) if hits + misses > 0.0 else 1.0
 
 
 def _carries_values(row: CommandRow, ways: str) -> bool:

@@ -8,7 +8,7 @@ from .commands import is_demand
 from .nodes import TodaysNode
 
 _LEAST_READS = 1000.0
-_CALLING = ("eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec")
+CALLING = ("eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec")
 """Their time has that of the commands which they call, each of which is counted for itself."""
 
 
@@ -21,14 +21,14 @@ def own_times_of(node: TodaysNode, *, io_threads: int) -> OwnTimes | None:
         With more than one `used_cpu` counts threads that spin, and tells nothing of the main one.
     """
     span_us = node.span_s * 1e6
-    spent_us = {name: us for name, (_, us) in node.counts.items() if name not in _CALLING}
+    spent_us = {name: us for name, (_, us) in node.counts.items() if name not in CALLING}
     inside_us = sum(us for name, us in spent_us.items() if is_demand(name))
     if inside_us <= 0.0:
         return None
     administration_us = sum(spent_us.values()) - inside_us
     whole_us = node.grown("eventloop_duration_cmd_sum")
     if whole_us:
-        inside_us = max(0.0, whole_us - administration_us)
+        inside_us = whole_us - administration_us if whole_us > administration_us else inside_us
     forks_us = (node.grown("total_forks") or 0.0) * (node.last.number("latest_fork_usec") or 0.0)
     expiry_us = 1e3 * (node.grown("expire_cycle_cpu_milliseconds") or 0.0)
     cpu_s = main_cpu_s(node) if io_threads == 1 else None

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from forecache.sim.errors import InputError
@@ -102,7 +103,7 @@ def nodes_of_metrics(texts: Sequence[tuple[str, str]]) -> list[TodaysNode]:
             bare = next((name[len(n) :] for n in _NAMESPACES if name.startswith(n)), None)
             if bare is None:
                 continue
-            node = labels.get("instance") or labels.get("addr") or "node"
+            node = labels.get("instance") or labels.get("addr") or Path(file).stem
             files.setdefault(node, file)
             if bare == _INFO:
                 labels_of.setdefault(node, {}).update(labels)
@@ -219,10 +220,10 @@ def _looks(
             f"{place.file}: found no version of {shown(name)}; valid is its metric "
             "redis_instance_info, which has it."
         )
-    engine = "valkey" if "valkey_version" in labels else "redis"
+    engine = "valkey" if labels.get("valkey_version") else "redis"
     role = {"slave": "slave", "replica": "slave"}.get(labels.get("role", ""), "master")
     found: list[Look] = []
-    processed = -1.0
+    processed, told_uptime = -1.0, False
     for at_s in sorted(times):
         fields = dict(times[at_s])
         fields = {n: v for n, v in fields.items() if not n.startswith("db") or _has_keys(v)}
@@ -232,6 +233,7 @@ def _looks(
         if total < processed:
             found = []  # started anew
         processed = total
+        told_uptime = "uptime_in_seconds" in fields
         said = {
             f"{engine}_version": version,
             "run_id": labels.get("run_id", name),
@@ -242,6 +244,11 @@ def _looks(
             **fields,
         }
         found.append(Look(place, {n: (place, value) for n, value in said.items()}))
+    if len(found) == 1 and not told_uptime:
+        raise InputError(
+            f"{place.file}: found one time of {shown(name)} and no redis_uptime_in_seconds; valid "
+            "is that metric besides, or several times."
+        )
     if not found:
         raise InputError(
             f"{place.file}: found no redis_commands_processed_total of {shown(name)}; valid is "

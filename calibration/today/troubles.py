@@ -7,25 +7,29 @@ costs, and what to set. Bounds are judgements: a server at rest or under plain l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 
 from forecache.models.plan.results import Trouble
 from forecache.models.scenario.command_table import COMMANDS
 
 from .commands import ALIKE, OPERATIONS
 from .nodes import TodaysNode
-from .own_times import main_cpu_s
+from .own_times import CALLING, main_cpu_s
 
 _MIB = 2**20
 
 SWAPPED_BYTES = 16 * _MIB
 """Memory in use that isn't resident: less is pages that were never touched."""
-_SWAPPED = 0.01
+_SWAPPED = 0.02
 
 FORK_MS = 50.0
 """A stop by fork from which on clients notice."""
 
 SAVING = 0.4
 """Share of the time in which a child saves from which on saves run into each other."""
+
+_LONG_S = 7 * 86_400.0
+"""A life after which an offset from before it hardly counts."""
 
 BACKLOG_S = 60.0
 """A backlog that holds less does not outlast a restart or a hiccup of the network."""
@@ -108,7 +112,7 @@ def _swapped(node: TodaysNode) -> Seen:
     if resident > 0 and gone >= SWAPPED_BYTES and gone > _SWAPPED * held:
         yield (
             f"{_size(gone)} of {_size(held)} are not in memory (used_memory_rss is less than what "
-            "the allocator holds): they are swapped out",
+            "the allocator holds): they are swapped out, or were never touched",
             "a command that needs such a page waits for the disk, and everyone behind it",
             "leave the machine memory for a fork's copies and buffers, set maxmemory below it, and "
             "vm.swappiness 1",
@@ -157,13 +161,15 @@ def _full_syncs(node: TodaysNode) -> Seen:
     full, partial = _grown(node, "sync_full"), _grown(node, "sync_partial_ok")
     backlog = _number(node, "repl_backlog_size")
     written = _written_a_second(node)
-    holds_s = backlog / written if written > 0 and backlog > 0 else float("inf")
+    holds_s = backlog / written if written > 0 and backlog > 0 else inf
     # The first copy of each replica is no trouble.
     first = 0.0 if node.compared else max(1.0, replicas)
     if full - first >= 2 and partial < full:
         yield (
             f"{full:.0f} full syncs ({_every(node, full)}) and {partial:.0f} partial ones"
-            + (f"; the backlog of {_size(backlog)} holds {_span(holds_s)}" if written > 0 else ""),
+            + (
+                f"; the backlog of {_size(backlog)} holds {_span(holds_s)}" if holds_s < inf else ""
+            ),
             "each forks, sends all data and loads it anew on the replica, which serves old data or "
             "none meanwhile",
             "set repl-backlog-size to what is written while a copy is made and loaded, and raise "
@@ -179,10 +185,19 @@ def _full_syncs(node: TodaysNode) -> Seen:
 
 
 def _written_a_second(node: TodaysNode) -> float:
-    """Bytes a second of the stream to replicas."""
+    """Bytes a second of the stream to replicas; 0 where nothing tells it.
+
+    An offset may be older than the server's start, so that of one look is no rate by itself.
+    """
+    offset = _number(node, "master_repl_offset")
     if node.compared:
-        return _grown(node, "master_repl_offset") / node.span_s
-    return _number(node, "master_repl_offset") / node.span_s
+        before = node.looks[0].number("master_repl_offset") or 0.0
+        return max(0.0, offset - before) / node.span_s
+    kib = node.last.number("instantaneous_output_repl_kbps")
+    if kib is not None:
+        now = 1024.0 * kib / max(1.0, _number(node, "connected_slaves"))
+        return min(now, offset / node.span_s)
+    return offset / node.span_s if node.span_s >= _LONG_S else 0.0
 
 
 def _cut_off(node: TodaysNode) -> Seen:
@@ -271,7 +286,8 @@ def _kept_waiting(node: TodaysNode) -> Seen:
     if wall_us is None:
         wall_us, source = node.grown("eventloop_duration_sum"), "eventloop_duration_sum"
     if wall_us is None:
-        wall_us, source = sum(spent for _, spent in node.counts.values()), "usec of commands"
+        spent_us = [us for name, (_, us) in node.counts.items() if name not in CALLING]
+        wall_us, source = sum(spent_us), "usec of commands"
     cpu_s = main_cpu_s(node)
     stopped_s = 0.0 if cpu_s is None else _grown(node, "total_forks") * _number(
         node, "latest_fork_usec"

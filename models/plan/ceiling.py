@@ -219,7 +219,10 @@ def _changes(
         if full.io_threads < threads <= min(cores, engine.max_io_threads):
             more = full.model_copy(update={"io_threads": threads})
             cases[f"io-threads {threads}"] = (more, system)
-    newest = load_engine(engine.engine)
+    try:
+        newest = load_engine(engine.engine)
+    except InputError:  # a profile of one's own of an engine that isn't shipped
+        newest = engine
     if minor_version(newest.version) != minor_version(engine.version) and _runs(full, newest):
         version = full.model_copy(update={"engine_version": newest.version})
         cases[f"{newest.engine} {newest.version}"] = (version, replace(system, engine=newest))
@@ -253,8 +256,8 @@ _TOOL = "load generator"
 def _capacity(saturated: Prediction, *, seed: int) -> Estimate:
     """What a node serves when it is never idle; clients are as many and as fast as it takes.
 
-    With one thread it is what the main thread's steps take but for sleeping, which a tool that is
-    too slow makes it do, and draws price the same steps.
+    With one thread it is what the main thread's steps take but for sleeping, to which a load
+    generator that is too slow forces it; draws price the same steps.
     """
     served = saturated.interval("throughput_rps")
     if saturated.bottleneck not in ("main thread", _TOOL):

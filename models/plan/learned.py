@@ -37,8 +37,8 @@ from ..scenario.sweeps import Case
 from .results import OwnTimes, ThreadShare
 
 LEAST_RPS = 500.0
-"""Of fewer commands a second each finds cold caches and a core at rest, and takes many times what
-it takes under load: GETs of a production server with 103 commands a second took 10 us inside."""
+"""With fewer commands a second, each finds cold caches and a core at rest, and takes many times as
+long as under load: GETs of a production server with 103 commands a second took 10 us inside."""
 
 INSIDE_ERROR, CPU_ERROR = 0.05, 0.05
 """Relative standard errors of what the model makes of another load than the measured one."""
@@ -85,30 +85,27 @@ class TodaysCorrections:
     ----------
     system
         With all corrections.
-    of_mix
-        Share of the correction of what is inside that belongs to the commands and not to the host:
-        so much of it goes along to another machine.
+    of_mix, drawn_of_mix
+        What of these belongs to the commands and not to host or engine, and goes along to another
+        machine: the most probable, and that of each draw.
     """
 
     system: CorrectedSystem
-    of_mix: float
+    of_mix: Corrections
+    drawn_of_mix: tuple[Corrections, ...]
 
     def of(self, system: System) -> System:
         """Another system with what holds for it: all of it on the same host."""
-        if system.host.id == self.system.host.id:
+        here = system.host.id == self.system.host.id
+        nominal, drawn = self.of_mix, self.drawn_of_mix
+        if here:
             nominal, drawn = self.system.nominal_corrections, self.system.drawn_corrections
-        else:
-            nominal = self._elsewhere(self.system.nominal_corrections)
-            drawn = tuple(self._elsewhere(each) for each in self.system.drawn_corrections)
         return CorrectedSystem(
             *(system.host, system.engine, system.generator),
             nominal_corrections=nominal,
             drawn_corrections=drawn,
-            observed=system.host.id == self.system.host.id,
+            observed=here,
         )
-
-    def _elsewhere(self, here: Corrections) -> Corrections:
-        return Corrections(inside=self.of_mix * here.inside)
 
 
 def learned_from(
@@ -213,25 +210,30 @@ def _learned(
         parts[1] *= _colder(idle)
         cpu = inside + parts[1] + parts[2] + turns_us
         predicted = np.log([inside, cpu][: len(measured)])
-        response = np.array([[parts[0] / inside, 0.0, 0.0], parts / cpu])[: len(measured)]
-        across = covariance @ response.T
-        gain = np.linalg.solve(response @ across + np.diag(noise**2), across.T).T
+        moves = parts.copy()
+        moves[0] += 0.5 * idle * COLD_ROOT_US * math.sqrt(parts[0])
+        response = np.array([[moves[0] / inside, 0.0, 0.0], moves / cpu])[: len(measured)]
+        seen = response @ covariance @ response.T + np.diag(noise**2)
+        gain = np.linalg.solve(seen, response @ covariance).T
         target = np.log(measured) - predicted + response @ mean
         mean = gain @ target
 
+    # Of the commands' own part alone: what goes along to another machine.
+    alone = (own_errors**2)[0] * np.linalg.solve(seen, response[:, 0])
     random = generator(seed, _PURPOSE)
-    after = []
+    after, of_mix = [], []
     for deviation in deviations:
         unknown = own_errors * random.standard_normal(3)
         error = noise * random.standard_normal(len(measured))
-        moved = gain @ (target - response @ (deviation + unknown) - error)
-        after.append(Corrections(*(unknown + moved).tolist()))
+        left = target - response @ (deviation + unknown) - error
+        after.append(Corrections(*(unknown + gain @ left).tolist()))
+        of_mix.append(Corrections(inside=float(unknown[0] + alone @ left)))
     found = CorrectedSystem(
         *(system.host, system.engine, system.generator),
         nominal_corrections=Corrections(*mean.tolist()),
         drawn_corrections=tuple(after),
     )
-    return TodaysCorrections(found, of_mix=float(own_errors[0] ** 2 / covariance[0, 0]))
+    return TodaysCorrections(found, Corrections(inside=float(alone @ target)), tuple(of_mix))
 
 
 def _cold_us(inside_us: float, idle: float, sleeps: float) -> float:

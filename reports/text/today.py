@@ -107,8 +107,10 @@ def verdict_phrase(ceiling: Ceiling) -> str:
     they = "shard" if shards == 1 else f"{shards} shards"
     asked, most = ceiling.times * ceiling.peak_rps * shards, ceiling.ceiling_rps
     load = "today’s peak" if ceiling.times == 1.0 else f"{ceiling.times:g} times the peak"
-    holds = asked <= most.value * shards
-    stop = [value / ceiling.peak_rps for value in (most.value, most.low, most.high)]
+    busiest = max((each.rate_rps for each in ceiling.nodes), default=ceiling.peak_rps)
+    busiest = max(busiest, ceiling.peak_rps)  # where it is much more than the mean, it stops first
+    holds = ceiling.times * busiest <= most.value
+    stop = [value / busiest for value in (most.value, most.low, most.high)]
     verb = ("holds" if holds else "does not hold") if shards == 1 else (
         "hold" if holds else "do not hold"
     )  # fmt: skip

@@ -113,11 +113,12 @@ def test_a_load_that_is_too_light_tells_nothing(system: System) -> None:
 
 def test_only_the_commands_part_goes_to_another_machine(system: System) -> None:
     by = Corrections(inside=0.6, rest=0.2, sleep=-0.4)
-    found = TodaysCorrections(corrected(system, by), of_mix=0.75)
+    of_mix = Corrections(inside=0.45)
+    found = TodaysCorrections(corrected(system, by), of_mix, (of_mix,))
     elsewhere = System(load_host("r8g.large"), system.engine, system.generator)
     there = found.of(elsewhere)
     assert isinstance(there, CorrectedSystem)
-    assert there.nominal_corrections == Corrections(inside=pytest.approx(0.45))
+    assert there.nominal_corrections == of_mix
     assert there.discrepancy(scenario()) == elsewhere.discrepancy(scenario())
     here = found.of(system)
     assert isinstance(here, CorrectedSystem)

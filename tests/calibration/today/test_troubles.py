@@ -41,6 +41,7 @@ HEALTHY = {
     "sync_partial_ok": "0",
     "repl_backlog_size": str(64 * 2**20),
     "master_repl_offset": "900000000",
+    "instantaneous_output_repl_kbps": "88",
     "used_cpu_user_main_thread": "100",
     "used_cpu_sys_main_thread": "50",
     "cmdstat_get": "calls=40000000,usec=20000000",
