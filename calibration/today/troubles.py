@@ -165,11 +165,9 @@ def _full_syncs(node: TodaysNode) -> Seen:
     # The first copy of each replica is no trouble.
     first = 0.0 if node.compared else max(1.0, replicas)
     if full - first >= 2 and partial < full:
+        held = f"; the backlog of {_size(backlog)} holds {_span(holds_s)}" if holds_s < inf else ""
         yield (
-            f"{full:.0f} full syncs ({_every(node, full)}) and {partial:.0f} partial ones"
-            + (
-                f"; the backlog of {_size(backlog)} holds {_span(holds_s)}" if holds_s < inf else ""
-            ),
+            f"{full:.0f} full syncs ({_every(node, full)}) and {partial:.0f} partial ones{held}",
             "each forks, sends all data and loads it anew on the replica, which serves old data or "
             "none meanwhile",
             "set repl-backlog-size to what is written while a copy is made and loaded, and raise "
