@@ -311,8 +311,9 @@ def _monitoring(node: TodaysNode) -> Seen:
         slow = calls > 0 and spent_us / calls >= SLOW_MONITORING_US
         if slow and rate >= MONITORING_A_SECOND:
             yield (
-                f"{name.upper()} {rate:.2g} times a second, {spent_us / calls:,.0f} us each "
-                f"({spent_us / node.span_s / 1e4:.2g}% of the main thread)",
+                f"{name.upper()} runs {rate:.2g} times a second and takes "
+                f"{spent_us / calls:,.0f} us ({spent_us / node.span_s / 1e4:.2g}% of the main "
+                "thread)",
                 "every request that arrives then waits for it",
                 "ask less often, or for the sections that are used",
             )

@@ -273,7 +273,8 @@ def _capacity(saturated: Prediction, *, seed: int) -> Estimate:
 
 
 _PIPELINED = (
-    "commands come in pipelines of {}: what a node serves in saturation is told, not the latency"
+    "today's commands come in pipelines of {}: how far today's nodes go is told by what they serve "
+    "in saturation, not by latency"
 )
 _PIPELINE = 1.5
 """Commands that came with one read from which on clients are taken to send pipelines."""

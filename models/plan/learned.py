@@ -359,8 +359,8 @@ def _shares(
         ("all of it", own.busy, "whole"),
         ("inside commands", own.inside, "inside"),
         ("the rest of a request, sleeping and waking", rest, ""),
-        ("  reading, parsing, replying, turns", None, "rest"),
-        ("  sleeping and waking", None, "asleep"),
+        ("of that reading, parsing, replying, turns", None, "rest"),
+        ("of that sleeping and waking", None, "asleep"),
     ]
     for each in (first, then):
         if each:

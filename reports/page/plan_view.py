@@ -101,7 +101,9 @@ def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
         ],
         "not_offered": [f"{each.what}: {each.why}" for each in answer.not_offered],
         "search": search_phrase(answer.search),
-        "warnings": [*answer.warnings, *(answer.ceiling.warnings if answer.ceiling else [])],
+        "warnings": list(
+            dict.fromkeys([*answer.warnings, *(answer.ceiling.warnings if answer.ceiling else [])])
+        ),
         "nodes": nodes_rows(answer.from_info) if answer.from_info else [],
         "known": known_rows(answer.from_info.known) if answer.from_info else [],
         "unknown": answer.from_info.unknown if answer.from_info else [],

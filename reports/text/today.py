@@ -130,8 +130,10 @@ def changes_phrase(ceiling: Ceiling) -> str:
     """What other settings of the same machines would serve."""
     if not ceiling.changes:
         return ""
-    each = [f"{change.what} {change.ratio:.2g} times as much" for change in ceiling.changes]
-    return f"On the same machines {', '.join(each)} in saturation"
+    best, *others = ceiling.changes
+    first = f"{best.ratio:.2g} times as much with {best.what}"
+    more = [f"{each.ratio:.2g} times with {each.what}" for each in others]
+    return f"In saturation the same machines would serve {', '.join([first, *more])}"
 
 
 TIME_COLUMNS = ("main thread, at the mean load", "measured", "predicted", "then", "grows")
