@@ -23,24 +23,20 @@ from .nodes import Look, TodaysNode
 FIELDS = {
     "memory_used_bytes": "used_memory",
     "memory_used_rss_bytes": "used_memory_rss",
-    "memory_used_peak_bytes": "used_memory_peak",
     "memory_max_bytes": "maxmemory",
     "config_maxmemory": "maxmemory",
     "config_maxclients": "maxclients",
     "allocator_resident_bytes": "allocator_resident",
-    "allocator_active_bytes": "allocator_active",
     "rdb_last_bgsave_duration_sec": "rdb_last_bgsave_time_sec",
     "rdb_last_cow_size_bytes": "rdb_last_cow_size",
     "replication_backlog_bytes": "repl_backlog_size",
     "replica_resyncs_full": "sync_full",
     "replica_partial_resync_accepted": "sync_partial_ok",
-    "replica_partial_resync_denied": "sync_partial_err",
     "connections_received_total": "total_connections_received",
     "commands_processed_total": "total_commands_processed",
     "rejected_connections_total": "rejected_connections",
     "net_input_bytes_total": "total_net_input_bytes",
     "net_output_bytes_total": "total_net_output_bytes",
-    "expired_keys_total": "expired_keys",
     "evicted_keys_total": "evicted_keys",
     "keyspace_hits_total": "keyspace_hits",
     "keyspace_misses_total": "keyspace_misses",
@@ -48,8 +44,6 @@ FIELDS = {
     "cpu_user_seconds_total": "used_cpu_user",
     "cpu_sys_main_thread_seconds_total": "used_cpu_sys_main_thread",
     "cpu_user_main_thread_seconds_total": "used_cpu_user_main_thread",
-    "cpu_sys_children_seconds_total": "used_cpu_sys_children",
-    "cpu_user_children_seconds_total": "used_cpu_user_children",
 }
 """Fields of INFO by names of metrics (oliver006/redis_exporter, exporter.go); others have the name
 of their field."""
@@ -119,7 +113,7 @@ def nodes_of_metrics(texts: Sequence[tuple[str, str]]) -> list[TodaysNode]:
     for name, times in by_node.items():
         place = Place(files[name], 1)
         looks = _looks(times, labels_of.get(name, {}), place=place, name=name)
-        nodes.append(TodaysNode(_as_name(name), files[name], looks))
+        nodes.append(TodaysNode(name.rpartition("//")[2], files[name], looks))
     return nodes
 
 
@@ -221,12 +215,12 @@ def _looks(
             "redis_instance_info, which has it."
         )
     engine = "valkey" if labels.get("valkey_version") else "redis"
-    role = {"slave": "slave", "replica": "slave"}.get(labels.get("role", ""), "master")
+    role = "slave" if labels.get("role") in ("slave", "replica") else "master"
     found: list[Look] = []
     processed, told_uptime = -1.0, False
     for at_s in sorted(times):
-        fields = dict(times[at_s])
-        fields = {n: v for n, v in fields.items() if not n.startswith("db") or _has_keys(v)}
+        # A database without keys is none to INFO.
+        fields = {n: v for n, v in times[at_s].items() if not v.startswith("keys=0,")}
         total = float(fields.get("total_commands_processed", "nan"))
         if math.isnan(total):
             continue  # a time at which only other metrics were asked for
@@ -255,12 +249,3 @@ def _looks(
             "that metric besides the others, at the same times."
         )
     return found
-
-
-def _has_keys(value: str) -> bool:
-    return not value.startswith("keys=0,")
-
-
-def _as_name(name: str) -> str:
-    """A node's name without a scheme."""
-    return name.rpartition("//")[2]

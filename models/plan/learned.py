@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -390,18 +390,9 @@ def together(nodes: Sequence[tuple[OwnTimes, float]]) -> tuple[OwnTimes, float] 
         return None
     times, rates = [own for own, _ in nodes], [rate for _, rate in nodes]
 
-    def mean(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return float(np.mean(known)) if len(known) == len(values) else None
-
-    found = OwnTimes(
-        span_s=float(np.mean([own.span_s for own in times])),
-        between_looks=all(own.between_looks for own in times),
-        busy=mean([own.busy for own in times]),
-        inside=float(np.mean([own.inside for own in times])),
-        administration=float(np.mean([own.administration for own in times])),
-        forks=float(np.mean([own.forks for own in times])),
-        expiry=float(np.mean([own.expiry for own in times])),
-        commands_a_read=mean([own.commands_a_read for own in times]),
-    )
-    return found, float(np.mean(rates))
+    means: dict[str, Any] = {}
+    for name in vars(times[0]):
+        values = [getattr(own, name) for own in times]
+        means[name] = None if None in values else float(np.mean(values))
+    means["between_looks"] = all(own.between_looks for own in times)
+    return OwnTimes(**means), float(np.mean(rates))
