@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles import list_instances
+from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import named, parse
 from forecache.models.advice.answers import load_cases, recommend_of
 from forecache.models.advice.node_answers import Recommended
@@ -116,7 +117,10 @@ def today(
     only_commands = found.needed.keys() <= {"demand.operations"}
     told_times = asks and on is not None and any(each.times for each in found.nodes)
     told_times = told_times and only_commands  # of data they tell nothing
-    if found.needed and not told_times and (search or asked_ceiling or asks):
+    if host is not None:
+        load_host(str(host).removeprefix("cache."))  # one that isn't known is refused first
+    wanted = search or asked_ceiling or asks or on is not None
+    if found.needed and not told_times and wanted:
         raise missing
     if not asks and (search or asked_ceiling):
         raise InputError(
@@ -136,7 +140,7 @@ def today(
                 seed=seed,
                 progress=progress,
             )
-    if found.needed and learned is None and (search or asked_ceiling or asks):
+    if found.needed and learned is None and wanted:
         raise missing
     if found.needed and learned is not None:
         found = replace(

@@ -78,9 +78,8 @@ def read_today(
     notes = Notes()
     shards = _shards(primaries, notes)
     factor = shards / len(primaries)
-    if all(node.tells_commands for node in primaries):
+    if all(node.last.commands for node in primaries):
         demand, not_modelled = _demand(primaries, told, factor, notes)
-        _tell_of_times(primaries, notes)
         _tell_of_hours(primaries, notes)
     else:
         demand, not_modelled = _without_commands(primaries, told, factor, notes), {}
@@ -188,7 +187,7 @@ def _demand(
     clients = max(node.clients for node in primaries)
     how = "connected_clients; not all of them need be in use"
     if clients < FEW_CLIENTS:
-        how = f"taken, since {clients} were seen, and clients may have gone by then"
+        how = f"assumed: {clients} were seen, and some may have disconnected by then"
     demand["clients_per_node"] = notes.found(
         "demand.clients_per_node", max(clients, FEW_CLIENTS), how
     )
@@ -230,50 +229,31 @@ def _without_commands(
     demand = data_of(
         primaries, held, told, factor=factor, sizes=Sizes(None, None), notes=notes
     )  # fmt: skip
-    seconds = sum(node.span_s for node in primaries) / len(primaries)
+    seconds, how = sum(node.span_s for node in primaries), _how_long(primaries)
 
-    def a_second(name: str) -> float:
-        return sum(node.grown(name) or 0.0 for node in primaries) / seconds
+    def grown(name: str) -> float:
+        return sum(node.grown(name) or 0.0 for node in primaries)
 
-    how = _how_long(primaries)
-    commands = a_second("total_commands_processed")
-    notes.known.append(KnownField("commands a second", rounded(commands), how))
+    def tell(field: str, value: str) -> None:
+        notes.known.append(KnownField(field, value, how))
+
+    each_s = seconds / len(primaries)
+    tell("commands a second", f"{grown('total_commands_processed') / each_s:,.4g}")
     if cpu_s := sum(main_cpu_s(node) or 0.0 for node in primaries):
-        share = cpu_s / sum(node.span_s for node in primaries)
-        notes.known.append(
-            KnownField("main thread busy", f"{share:.2%}", f"used_cpu of INFO, {how}")
-        )
-    received, sent = a_second("total_net_input_bytes"), a_second("total_net_output_bytes")
-    notes.known.append(
-        KnownField("network", f"{received:,.3g} B/s in, {sent:,.3g} B/s out", f"INFO, {how}")
-    )
-    hits, misses = a_second("keyspace_hits"), a_second("keyspace_misses")
-    if hits + misses > 0.0:
-        notes.known.append(KnownField("hits", f"{hits / (hits + misses):.1%}", f"INFO, {how}"))
+        tell("main thread busy", f"{cpu_s / seconds:.2%}")
+    received, sent = (grown(f"total_net_{way}_bytes") / each_s for way in ("input", "output"))
+    tell("network", f"{received:,.0f} B/s in, {sent:,.0f} B/s out")
+    if looked_up := grown("keyspace_hits") + grown("keyspace_misses"):
+        tell("hits", f"{grown('keyspace_hits') / looked_up:.1%}")
     if all(node.compared for node in primaries):
-        grown = sum(
-            node.last.needed("used_memory") - node.looks[0].needed("used_memory")
-            for node in primaries
-        )
-        notes.known.append(KnownField("memory growth", f"{grown / seconds:,.3g} B/s", how))
-    file = next(node.file for node in primaries if not node.tells_commands)
+        tell("memory growth", f"{grown('used_memory') / each_s:,.0f} B/s")
+    file = next(node.file for node in primaries if not node.last.commands)
     notes.needed["demand.operations"] = (
-        f"{file}: found no line cmdstat_..., without which nothing tells what was asked for, so "
-        "that no capacity, headroom or plan can be given. Give INFO ALL or INFO EVERYTHING, or a "
-        "scenario of kind plan with demand.operations."
+        f"{file}: found no line cmdstat_..., so the commands that it served are unknown, and no "
+        "capacity, headroom or plan can be given. Give the output of INFO ALL or INFO EVERYTHING, "
+        "or a scenario of kind plan with demand.operations."
     )
     return demand
-
-
-def _tell_of_times(primaries: Sequence[TodaysNode], notes: Notes) -> None:
-    """CPU time and network a command, as INFO tells."""
-    seconds = sum(node.span_s for node in primaries)
-    rate = sum(node.rate_rps * node.span_s for node in primaries) / seconds
-    cpu_s = sum(main_cpu_s(node) or 0.0 for node in primaries)
-    how = _how_long(primaries)
-    if cpu_s and rate > 0.0:
-        value = f"{cpu_s / seconds:.2%}, {1e6 * cpu_s / seconds / rate:.3g} us an operation"
-        notes.known.append(KnownField("CPU time", value, f"used_cpu, {how}"))
 
 
 _HOURS = 20
@@ -616,7 +596,12 @@ def _load_of(node: TodaysNode) -> TodaysLoad:
         used_memory_bytes=node.last.needed("used_memory"),
         keys=sum(each.keys for each in node.last.databases),
         times=own_times_of(node, io_threads=threads_of(node, [])),
+        isa=_ISAS.get((node.last.text("os") or "").rpartition(" ")[2]),
+        system_memory_bytes=node.last.number("total_system_memory"),
     )
+
+
+_ISAS = {"x86_64": "x86-64", "aarch64": "aarch64"}
 
 
 def _how_long(primaries: Sequence[TodaysNode]) -> str:

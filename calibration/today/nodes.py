@@ -133,14 +133,9 @@ class TodaysNode:
         return placed(self.counts, on=self.on)
 
     @property
-    def tells_commands(self) -> bool:
-        """Whether its INFO has the section commandstats."""
-        return bool(self.last.commands)
-
-    @property
     def rate_rps(self) -> float:
         """Operations a second in that time; of all commands where it does not tell which."""
-        total = self.placed.total if self.tells_commands else self.grown("total_commands_processed")
+        total = self.placed.total if self.last.commands else self.grown("total_commands_processed")
         return (total or 0.0) / self.span_s
 
     def rates(self) -> list[tuple[float, float]]:

@@ -128,7 +128,7 @@ def _forks(node: TodaysNode) -> Seen:
     per_gib = stop_ms / max(1e-9, _number(node, "used_memory") / 2**30)
     yield (
         f"a fork stops the server for {_span(stop_ms / 1e3)} {often} ({per_gib:.0f} ms a GiB)",
-        "no request is answered in that time; each that arrives waits up to so long",
+        "no request is answered in that time; one that arrives then waits up to that long",
         "save on a replica or less often, keep less data on a node, and leave transparent huge "
         "pages off",
     )
@@ -144,16 +144,14 @@ def _saves(node: TodaysNode) -> Seen:
             f"a save takes {_span(child_s)} and one begins every {_span(every_s)}: a child runs "
             f"{min(1.0, child_s / every_s):.0%} of the time",
             "it takes a core and the disk, and pages that change meanwhile are copied",
-            "make save points rarer (save 3600 1), or save on a replica",
+            "save less often (save 3600 1), or on a replica",
         )
 
 
 def _child_s(node: TodaysNode) -> float | None:
     """How long the last save took; None where none was made, which INFO says as -1."""
-    text = node.last.text("rdb_last_bgsave_time_sec")
-    return None if text is None or text.startswith("-") else node.last.number(
-        "rdb_last_bgsave_time_sec"
-    )  # fmt: skip
+    text = node.last.text("rdb_last_bgsave_time_sec") or "-1"
+    return None if text.startswith("-") else _number(node, "rdb_last_bgsave_time_sec")
 
 
 def _full_syncs(node: TodaysNode) -> Seen:
@@ -168,8 +166,8 @@ def _full_syncs(node: TodaysNode) -> Seen:
         held = f"; the backlog of {_size(backlog)} holds {_span(holds_s)}" if holds_s < inf else ""
         yield (
             f"{full:.0f} full syncs ({_every(node, full)}) and {partial:.0f} partial ones{held}",
-            "each forks, sends all data and loads it anew on the replica, which serves old data or "
-            "none meanwhile",
+            "each one forks, sends the whole data set and reloads it on the replica, which "
+            "meanwhile serves stale data or none",
             "set repl-backlog-size to what is written while a copy is made and loaded, and raise "
             "the replica limit of client-output-buffer-limit",
         )
@@ -241,7 +239,7 @@ def _hits(node: TodaysNode) -> Seen:
     if hits + misses >= _LOOK_UPS and hits < HITS * (hits + misses):
         yield (
             f"{hits / (hits + misses):.0%} of the look-ups find something",
-            "each miss is a request for nothing, and one more to what is behind the cache",
+            "each miss costs a wasted request and one more to what is behind the cache",
             "look at which keys are missed: never written, expired, or evicted",
         )
 
@@ -287,10 +285,8 @@ def _kept_waiting(node: TodaysNode) -> Seen:
         spent_us = [us for name, (_, us) in node.counts.items() if name not in CALLING]
         wall_us, source = sum(spent_us), "usec of commands"
     cpu_s = main_cpu_s(node)
-    stopped_s = 0.0 if cpu_s is None else _grown(node, "total_forks") * _number(
-        node, "latest_fork_usec"
-    ) / 1e6  # fmt: skip
-    wall_s = wall_us / 1e6 - stopped_s
+    stopped_us = _grown(node, "total_forks") * _number(node, "latest_fork_usec")
+    wall_s = (wall_us - stopped_us) / 1e6
     if cpu_s is None or cpu_s <= 0 or wall_s < _BUSY * node.span_s:
         return
     if wall_s > WAITING * cpu_s:
@@ -315,7 +311,7 @@ def _monitoring(node: TodaysNode) -> Seen:
                 f"{spent_us / calls:,.0f} us ({spent_us / node.span_s / 1e4:.2g}% of the main "
                 "thread)",
                 "every request that arrives then waits for it",
-                "ask less often, or for the sections that are used",
+                "poll less often, or only the sections that are used",
             )
 
 

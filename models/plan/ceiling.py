@@ -33,7 +33,15 @@ from ..scenario.sweeps import Case
 from ..scenario.versions import minor_version
 from ..scenario.workload import MOST_OUTSTANDING, RATES
 from .learned import PIPELINES, TodaysCorrections, awake_us, learned_from, parts_under, together
-from .results import Ceiling, FromInfo, NodeHeadroom, OwnTimes, ThreadShare, TodaysChange
+from .results import (
+    Ceiling,
+    FromInfo,
+    NodeHeadroom,
+    OwnTimes,
+    ThreadShare,
+    TodaysChange,
+    TodaysLoad,
+)
 from .schema import PlanDemand
 from .shard import feeds_replicas
 
@@ -148,7 +156,7 @@ def ceiling(
     busy, cpu = now.utilisation.get("main thread"), now.interval(SERVER_CPU)
     if node.io_threads == 1:
         busy = parts_under(now, rate_rps=times * peak_rps).busy
-    warnings = _warnings(node, system)
+    warnings = [*_other_machine(primaries, system), *_warnings(node, system)]
     if pipeline > 1:
         warnings.insert(0, _PIPELINED.format(pipeline))
     found_ceiling = Ceiling(
@@ -273,8 +281,8 @@ def _capacity(saturated: Prediction, *, seed: int) -> Estimate:
 
 
 _PIPELINED = (
-    "today's commands come in pipelines of {}: how far today's nodes go is told by what they serve "
-    "in saturation, not by latency"
+    "today's commands come in pipelines of {}: the limit of today's nodes is what they serve in "
+    "saturation, and latency was not considered"
 )
 _PIPELINE = 1.5
 """Commands that came with one read from which on clients are taken to send pipelines."""
@@ -389,6 +397,26 @@ def _between(before: _Point, after: _Point, value: float) -> float:
     share = 0.5 if ends[0] == ends[1] else (ends[0] - wanted) / (ends[0] - ends[1])
     share = min(0.9, max(0.1, share))
     return before[0] * (after[0] / before[0]) ** share
+
+
+def _other_machine(nodes: Sequence[TodaysLoad], system: System) -> list[str]:
+    """Where nodes say that they run on something else than the host that was named."""
+    host, name = system.host, system.host.instance or system.host.id
+    found = []
+    for node in nodes:
+        if node.isa is not None and node.isa != host.isa:
+            found.append(f"{node.name} runs on {node.isa} by its INFO, and {name} is {host.isa}")
+        told, gib = node.system_memory_bytes, host.memory_gib.value
+        if told and gib and abs(told / 2**30 / gib - 1.0) > _OTHER_MEMORY:
+            found.append(
+                f"{node.name} has {told / 2**30:.3g} GiB of memory by its INFO, and {name} has "
+                f"{gib:.3g}"
+            )
+    return found
+
+
+_OTHER_MEMORY = 0.15
+"""By how much a machine's memory may differ: an instance's kernel sees some 2 to 7% less."""
 
 
 def _at(scenario: Scenario, rate_rps: float) -> Scenario:

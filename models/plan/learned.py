@@ -2,14 +2,9 @@
 
 A server that runs has the best calibration there is, for its host, engine and load. Predicted is
 what it says under its load: the time inside commands, and the CPU time of its main thread. Three
-factors (`Corrections`) are moved by what these disagree in. Their logarithms f are normal with
-covariance C: what draws of all uncertain numbers make of these three parts, and what the model does
-not know besides. What was measured is y = h(f) + e. A draw f of the prediction becomes
-
-    f + G (y - h(m) + J (m - f) - e),    G = C J' (J C J' + R)^-1,
-
-with J the derivatives of h at the mean m, which has the posterior's mean and covariance
-(Y. Hoffman and E. Ribak, Astrophysical Journal Letters 380, L5, 1991).
+factors (`Corrections`), uncertain as the parts of a request are, are conditioned on these, draw by
+draw (docs/statistics.md has the formulas; Y. Hoffman and E. Ribak, Astrophysical Journal Letters
+380, L5, 1991).
 
 What a command takes inside is nearly the same under any load. The rest includes sleeping and
 waking, most of a light load's CPU time and hardly any of a heavy one's, so that the model in
@@ -358,7 +353,7 @@ def _shares(
     rows = [
         ("all of it", own.busy, "whole"),
         ("inside commands", own.inside, "inside"),
-        ("the rest of a request, sleeping and waking", rest, ""),
+        ("the rest, sleeping and waking", rest, ""),
         ("of that reading, parsing, replying, turns", None, "rest"),
         ("of that sleeping and waking", None, "asleep"),
     ]
@@ -370,11 +365,17 @@ def _shares(
         for part, measured, key in rows
     ]
     told = [
-        ("forks", own.forks),
-        ("expiry cycles", own.expiry),
-        ("INFO, CONFIG, what replicas ask", own.administration),
+        ("the timer (assumed)", None, TIMER_SHARE),
+        ("forks", own.forks, own.forks),
+        ("expiry cycles", own.expiry, own.expiry),
+        ("INFO, CONFIG, what replicas ask", own.administration, own.administration),
     ]
-    found += [ThreadShare(part, share, None, None, False) for part, share in told if share > 0.0]
+    # What INFO tells of these is taken over as it is.
+    found += [
+        ThreadShare(part, measured, share, None if after is None else share, False)
+        for part, measured, share in told
+        if share > 0.0
+    ]
     return found
 
 

@@ -280,6 +280,9 @@ class TodaysLoad(Result):
     nothing does."""
     times: OwnTimes | None = None
     """Of its main thread, as INFO tells; None where it doesn't."""
+    isa: str | None = None
+    """`x86-64` or `aarch64`, as INFO tells by `os`."""
+    system_memory_bytes: float | None = None
 
 
 @dataclass(frozen=True)

@@ -177,19 +177,10 @@ def print_today(
 
 def _print_troubles(found: FromInfo, console: Console) -> None:
     """Print what the files show to be wrong."""
-    rows = trouble_rows(found)
-    if not rows:
-        return
-    console.print(Text(troubles_heading(), style="bold yellow"))
-    table = Table.grid(padding=(0, 1))
-    table.add_column()
-    table.add_column(overflow="fold", ratio=1)
-    for what, then in rows:
-        text = Text(f"{what}. ")
-        text.append(then, style="dim")
-        table.add_row(Text(" !"), text)
-    console.print(table)
-    console.print()
+    if rows := trouble_rows(found):
+        console.print(Text(troubles_heading(), style="bold yellow"))
+        print_sentences([f"{what}. {then}" for what, then in rows], console)
+        console.print()
 
 
 def _print_time(ceiling: Ceiling, console: Console) -> None:

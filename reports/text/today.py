@@ -116,7 +116,7 @@ def verdict_phrase(ceiling: Ceiling) -> str:
     )  # fmt: skip
     ends = "it stops" if shards == 1 else "they stop"
     return (
-        f"Today’s {they} {verb} {load}: {rate(asked)} of {rate(most.value * shards)}; {ends} at "
+        f"Today’s {they} {verb} {load}, {rate(asked)}; {ends} at {rate(most.value * shards)}, "
         f"{_times(stop[0])} times the peak ({_times(stop[1])} to {_times(stop[2])}), "
         f"{limited_by(ceiling.bottleneck)}"
     )
@@ -136,7 +136,7 @@ def changes_phrase(ceiling: Ceiling) -> str:
     return f"In saturation the same machines would serve {', '.join([first, *more])}"
 
 
-TIME_COLUMNS = ("main thread, at the mean load", "measured", "predicted", "then", "grows")
+TIME_COLUMNS = ("main thread, at the mean load", "measured", "predicted", "corrected", "grows")
 
 
 def time_rows(ceiling: Ceiling) -> list[list[str]]:
@@ -161,7 +161,7 @@ def time_legend(ceiling: Ceiling) -> str:
     """What the columns of that mean."""
     if not ceiling.learned:
         return "The load is too light to tell what a command costs: nothing was corrected by it"
-    return "then: as predicted with what was measured taken into account, as all that follows is"
+    return "corrected: predicted with the measurement taken into account, as all other answers are"
 
 
 def troubles_heading() -> str:

@@ -77,7 +77,7 @@ def test_the_first_sentence_says_whether_nodes_hold_a_multiple_of_their_peak(
     arguments = ["plan", "--from-info", node, "--no-search", "-q", "--host", "r7g.large"]
     assert cli.main([*arguments, "--times", "2"]) == 0
     first, second, *rest = capsys.readouterr().out.splitlines()
-    assert f"{first} {second}".startswith("Today’s shard holds 2 times the peak: ")
+    assert f"{first} {second}".startswith("Today’s shard holds 2 times the peak, ")
     assert "it stops at" in f"{first} {second}"
     printed = "\n".join(rest)
     assert "main thread, at the mean load" in printed
