@@ -50,13 +50,11 @@ of their field."""
 
 _CALLS, _SECONDS = "commands_total", "commands_duration_seconds_total"
 _KEYS, _EXPIRING = "db_keys", "db_keys_expiring"
-_INFO = "instance_info"
 _NAMESPACES = ("redis_", "valkey_")
 _SAMPLE = re.compile(
     r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(-?[0-9.]+(?:[eE][+-]?[0-9]+)?))?"
 )
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
-_END = "# EOF"
 
 Sample = tuple[str, Mapping[str, str], float, float]
 """Name, labels, time in seconds, value."""
@@ -98,12 +96,12 @@ def nodes_of_metrics(texts: Sequence[tuple[str, str]]) -> list[TodaysNode]:
                 continue
             node = labels.get("instance") or labels.get("addr") or Path(file).stem
             files.setdefault(node, file)
-            if bare == _INFO:
+            if bare == "instance_info":
                 labels_of.setdefault(node, {}).update(labels)
             else:
                 known += 1
                 _put(by_node.setdefault(node, {}).setdefault(at_s, {}), bare, labels, value)
-        if not known and not any(name.endswith(_INFO) for name, *_ in found):
+        if not known and not any(name.endswith("instance_info") for name, *_ in found):
             raise InputError(
                 f"{file}: found no metric that begins with redis_ or valkey_; valid are those of "
                 "redis_exporter: JSON of query_range, or the text of an exporter."
@@ -120,7 +118,7 @@ def _samples(text: str, *, file: str) -> list[Sample]:
     if text.lstrip().startswith("{"):
         return _from_json(text, file=file)
     found: list[Sample] = []
-    in_seconds = text.rstrip().endswith(_END)  # OpenMetrics; else milliseconds
+    in_seconds = text.rstrip().endswith("# EOF")  # OpenMetrics; else milliseconds
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()
         if not line or line.startswith("#"):
