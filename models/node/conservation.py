@@ -105,6 +105,9 @@ def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> 
     # Clients whose thread of the load generator starts later wait for that first.
     starts_ps = setup.generator_of(np.arange(setup.clients)) * setup.generator_start_ps
     spent_ps += _inside_ps(np.minimum(starts_ps, setup.end_ps) - setup.warmup_ps)
+    # One whose thread has had no core yet, since others spin on them all, waits until the end.
+    never = clients["sent"] == 0
+    spent_ps += _inside_ps(setup.end_ps - np.maximum(starts_ps[never], setup.warmup_ps))
     # Requests still in flight have waited since they fell due: one in each of a client's slots
     # that follow those whose replies it has taken.
     slots = node.outstanding_slots()

@@ -193,6 +193,14 @@ def test_a_wrong_latency_breaks_littles_law(factor: float) -> None:
         check_conservation(node)
 
 
+def test_a_client_whose_thread_never_gets_a_core_waits_all_the_time() -> None:
+    starved = {"clients": 3, "generators": 3, "generator_cores": 2, "generator_spins": 1}
+    # The first two threads spin on both cores for a slice that is longer than the window.
+    result = simulate("single_thread", same_host=1, slice_ps=10**12, **starved)
+    assert result.completions > 50
+    assert result.throughput_rps * result.latency.mean * 1e-12 == pytest.approx(2, rel=0.05)
+
+
 def test_lost_arrivals_are_found_in_an_open_loop() -> None:
     node = finished(open_loop=1, outstanding_limit=64)
     node.head["arrivals"] += 10_000
