@@ -18,7 +18,7 @@ from forecache.models.plan.answer import plan
 from forecache.models.plan.bill.price import MANAGED
 from forecache.models.plan.bill.today import BilledCache, ComparedLine
 from forecache.models.plan.ceiling import ceiling, todays_node, told_by
-from forecache.models.plan.learned import TodaysCorrections
+from forecache.models.plan.own_times import TodaysCorrections
 from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer, TodayAnswer
 from forecache.models.plan.schema import PlanDemand
 from forecache.models.plan.shard import elects
@@ -113,14 +113,11 @@ def today(
     only_told = TodayAnswer("today", found, None, provenance(seed=seed), from_bill=told)
     missing = NotKnownError(" ".join(found.needed.values()), result=only_told)
     # What commands take that are not modelled is part of what a node says of its own times.
-    on = _host_of(whole, host, {} if node is None else content_of(node))
-    only_commands = found.needed.keys() <= {"demand.operations"}
-    told_times = asks and on is not None and any(each.times for each in found.nodes)
-    told_times = told_times and only_commands  # of data they tell nothing
+    on = _node_fields(whole, host, node).get("host")
     if host is not None:
         load_host(str(host).removeprefix("cache."))  # one that isn't known is refused first
     wanted = search or asked_ceiling or asks or on is not None
-    if found.needed and not told_times and wanted:
+    if found.needed and wanted and not (asks and on is not None and _tell_times(found)):
         raise missing
     if not asks and (search or asked_ceiling):
         raise InputError(
@@ -128,11 +125,11 @@ def today(
             "valid besides is INFO ALL of the nodes (--from-info), a CSV file of CloudWatch "
             "metrics (--from-bill), or demand.operations in a scenario."
         )
-    limit = learned = None
+    limit = corrections = None
     if asks:
         with named(file):
             demand = parse(PlanDemand, whole["demand"], file=file)
-            limit, learned = _ceiling(
+            limit, corrections = _ceiling(
                 *(found, whole, demand),
                 host=host,
                 node=node,
@@ -140,23 +137,15 @@ def today(
                 seed=seed,
                 progress=progress,
             )
-    if found.needed and learned is None and wanted:
+    if found.needed and corrections is None and wanted:
         raise missing
-    if found.needed and learned is not None:
-        found = replace(
-            found,
-            needed={},
-            unknown=[*found.unknown, _taken_as_measured(found)],
-        )
+    if found.needed and corrections is not None:
+        found = _taken_as_measured(found)
         only_told = replace(only_told, from_info=found)
-    if times != 1.0 and limit is None:
+    if limit is None and (asked_ceiling or times != 1.0):
+        asked = "ceiling" if asked_ceiling else f"{times:g} times today's peak"
         raise InputError(
-            f"found {times:g} times today's peak and no host of today's nodes; valid is INFO of "
-            "them with --host, or the scenario's today.instance."
-        )
-    if asked_ceiling and limit is None:
-        raise InputError(
-            "found no host of today's nodes, whose ceiling is asked for; valid is INFO of them "
+            f"found no host of today's nodes, whose {asked} is asked for; valid is INFO of them "
             "with --host, or the scenario's today.instance."
         )
     if "demand.operations" not in own and limit is not None and (why := _unexplained(found, limit)):
@@ -166,7 +155,7 @@ def today(
         return replace(only_told, ceiling=limit)
     try:
         with named(file):
-            answer = plan(whole, seed=seed, full=full, learned=learned, progress=progress)
+            answer = plan(whole, seed=seed, full=full, corrections=corrections, progress=progress)
     except InfeasibleError as error:
         if isinstance(error.result, PlanAnswer):
             error.result = replace(error.result, from_info=found, ceiling=limit, from_bill=told)
@@ -253,14 +242,20 @@ def _unexplained(found: FromInfo, limit: Ceiling) -> str:
     return ""
 
 
-def _taken_as_measured(found: FromInfo) -> str:
-    """What stands in place of commands that are not modelled."""
-    named = list(found.not_modelled)[:_NAMED]
-    return (
-        f"what {', '.join(name.upper() for name in named)} take, "
-        f"{sum(found.not_modelled.values()):.0%} of the execution time with others: it is taken as "
-        "the nodes measured it, and on other machines in proportion"
+def _tell_times(found: FromInfo) -> bool:
+    """Whether nodes' own times stand for what is needed; of data they tell nothing."""
+    only_commands = found.needed.keys() <= {"demand.operations"}
+    return only_commands and any(each.times for each in found.nodes)
+
+
+def _taken_as_measured(found: FromInfo) -> FromInfo:
+    """The same with what nodes measured in place of commands that are not modelled."""
+    named = ", ".join(name.upper() for name in list(found.not_modelled)[:_NAMED])
+    words = (
+        f"what {named} take, {sum(found.not_modelled.values()):.0%} of the execution time with "
+        "others: it is taken as the nodes measured it, and on other machines in proportion"
     )
+    return replace(found, needed={}, unknown=[*found.unknown, words])
 
 
 _NAMED = 4
@@ -403,20 +398,14 @@ def todays_failover(today: Mapping[str, Any], instance: str | None) -> str:
     return "automatic" if by_itself else "by_hand"
 
 
-def _host_of(whole: Mapping[str, Any], host: str | None, fields: Mapping[str, Any]) -> str | None:
-    """What today's nodes run on; None where nothing says it."""
-    name = host or (whole.get("today") or {}).get("instance") or fields.get("host")
-    return None if name is None else str(name).removeprefix("cache.")
-
-
 def _node_fields(
     whole: Mapping[str, Any], host: str | None, node: str | Path | Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Fields of a node's scenario that INFO can't tell, its host among them where it is known."""
     fields = {} if node is None else dict(content_of(node))
-    name = _host_of(whole, host, fields)
+    name = host or (whole.get("today") or {}).get("instance")
     if name is not None:
-        fields.setdefault("host", name)
+        fields.setdefault("host", str(name).removeprefix("cache."))
     return fields
 
 
@@ -458,21 +447,21 @@ def recommended_today(
         " ".join(found.needed.values()),
         result=TodayAnswer("today", found, None, provenance(seed=seed)),
     )
-    if "operations" not in whole["demand"] or not found.needed.keys() <= {"demand.operations"}:
+    if "operations" not in whole["demand"] or (found.needed and not _tell_times(found)):
         raise unknown
     demand = parse(PlanDemand, whole["demand"], file="demand")
     scenario = dict(todays_node(found, demand, slo={"p99_ms": P99_MS}, node=fields))
     if "io_threads" not in fields:
         del scenario["io_threads"]  # is what is asked about
     cases = load_cases(scenario)
-    learned = None
+    corrections = None
     if len(cases) == 1:
         [(case, system)] = cases
-        _, learned, _ = told_by(found, case.scenario, system, seed=seed)
-    if found.needed and learned is None:
+        _, corrections, _ = told_by(found, case.scenario, system, seed=seed)
+    if found.needed and corrections is None:
         raise unknown
-    if learned is not None:
-        cases = [(case, learned.of(system)) for case, system in cases]
+    if corrections is not None:
+        cases = [(case, corrections.of(system)) for case, system in cases]
     return recommend_of(cases, file=str(files[0]), seed=seed, progress=progress)
 
 

@@ -48,8 +48,14 @@ FIELDS = {
 """Fields of INFO by names of metrics (oliver006/redis_exporter, exporter.go); others have the name
 of their field."""
 
-_CALLS, _SECONDS = "commands_total", "commands_duration_seconds_total"
-_KEYS, _EXPIRING = "db_keys", "db_keys_expiring"
+_TOGETHER = {
+    "commands_total": ("cmd", "cmdstat_", "calls", "usec", True, 1.0),
+    "commands_duration_seconds_total": ("cmd", "cmdstat_", "calls", "usec", False, 1e6),
+    "db_keys": ("db", "", "keys", "expires", True, 1.0),
+    "db_keys_expiring": ("db", "", "keys", "expires", False, 1.0),
+}
+"""Metrics of which two make one field of INFO: the label that tells which, what the field begins
+with, the names of both numbers, whether it is the first, and what it is times."""
 _NAMESPACES = ("redis_", "valkey_")
 _SAMPLE = re.compile(
     r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(-?[0-9.]+(?:[eE][+-]?[0-9]+)?))?"
@@ -173,22 +179,12 @@ def _put(fields: dict[str, str], name: str, labels: Mapping[str, str], value: fl
     """Add a sample to the fields of INFO at its time."""
     if not math.isfinite(value):
         return
-    if name in (_CALLS, _SECONDS):
-        field = f"cmdstat_{labels.get('cmd', '').lower()}"
-        calls, _, usec = fields.get(field, "calls=0,usec=0").partition(",")
-        if name == _CALLS:
-            calls = f"calls={round(value)}"
-        else:
-            usec = f"usec={value * 1e6:.0f}"
-        fields[field] = f"{calls},{usec}"
-    elif name in (_KEYS, _EXPIRING):
-        field = labels.get("db", "db0")
-        keys, _, expires = fields.get(field, "keys=0,expires=0").partition(",")
-        if name == _KEYS:
-            keys = f"keys={round(value)}"
-        else:
-            expires = f"expires={round(value)}"
-        fields[field] = f"{keys},{expires}"
+    if name in _TOGETHER:
+        label, prefix, first, second, is_first, scale = _TOGETHER[name]
+        field = prefix + labels.get(label, "").lower()
+        one, _, other = fields.get(field, f"{first}=0,{second}=0").partition(",")
+        said = f"{first if is_first else second}={value * scale:.0f}"
+        fields[field] = f"{said},{other}" if is_first else f"{one},{said}"
     else:
         fields[FIELDS.get(name, name)] = f"{value:.0f}" if value == round(value) else f"{value:.9g}"
 

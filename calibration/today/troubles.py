@@ -121,13 +121,13 @@ def _swapped(node: TodaysNode) -> Seen:
 
 def _forks(node: TodaysNode) -> Seen:
     stop_ms = _number(node, "latest_fork_usec") / 1e3
-    forks = _grown(node, "total_forks") if node.last.number("total_forks") is not None else 1.0
-    if stop_ms < FORK_MS or forks <= 0:
+    forks = node.grown("total_forks")  # versions before 6.2 don't count them
+    if stop_ms < FORK_MS or forks == 0:
         return
-    often = _every(node, forks) if node.last.number("total_forks") is not None else "at the last"
+    often = "" if forks is None else f" {_every(node, forks)}"
     per_gib = stop_ms / max(1e-9, _number(node, "used_memory") / 2**30)
     yield (
-        f"a fork stops the server for {_span(stop_ms / 1e3)} {often} ({per_gib:.0f} ms a GiB)",
+        f"a fork stops the server for {_span(stop_ms / 1e3)}{often} ({per_gib:.0f} ms a GiB)",
         "no request is answered in that time; one that arrives then waits up to that long",
         "save on a replica or less often, keep less data on a node, and leave transparent huge "
         "pages off",
@@ -308,7 +308,7 @@ def _monitoring(node: TodaysNode) -> Seen:
         if slow and rate >= MONITORING_A_SECOND:
             yield (
                 f"{name.upper()} runs {rate:.2g} times a second and takes "
-                f"{spent_us / calls:,.0f} us ({spent_us / node.span_s / 1e4:.2g}% of the main "
+                f"{spent_us / calls:,.0f} µs ({spent_us / node.span_s / 1e4:.2g}% of the main "
                 "thread)",
                 "every request that arrives then waits for it",
                 "poll less often, or only the sections that are used",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -27,7 +28,7 @@ from forecache.calibration.drive.resp import RespClient
 from forecache.hwprofiles.capture import inspect_machine
 from forecache.hwprofiles.capture.host import captured_id
 from forecache.models.engines.commands import counted_on
-from forecache.sim.errors import EngineError, NotKnownError
+from forecache.sim.errors import EngineError, InputError, NotKnownError
 
 from ..counts.shipped import json_text
 from ..harness import Asked, Files, Progress
@@ -89,7 +90,10 @@ def _nearest() -> str:
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     pairs = [line.partition(":") for line in text.splitlines() if ":" in line]
     said = {name.strip(): value.strip() for name, _, value in reversed(pairs)}
-    return NEAREST[said["vendor_id"], int(said["cpu family"]), int(said["model"])]
+    key = said["vendor_id"], int(said["cpu family"]), int(said["model"])
+    if key not in NEAREST:
+        raise InputError(f"looks: found the processor {key}; valid is one of NEAREST.")
+    return NEAREST[key]
 
 
 def _of_engine(
@@ -150,8 +154,6 @@ def predict(asked: Asked) -> Files:
 
 def _predicted(row: Row, host: str) -> Row:
     """A mix with what is predicted from each pair of looks."""
-    import tempfile
-
     looks = row.pop("looks")
     row["predicted"] = {}
     with tempfile.TemporaryDirectory(prefix="forecache-") as scratch:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from forecache.calibration.drive.engine_process import EngineProcess
@@ -171,8 +172,6 @@ MADE: dict[str, tuple[str, Callable[[Bench, ExitStack], None]]] = {
 @contextmanager
 def _repeated(what: Callable[[], object], *, every_s: float) -> Iterator[None]:
     """Do something over and over, in a thread of its own."""
-    from threading import Event, Thread
-
     ended = Event()
 
     def run() -> None:

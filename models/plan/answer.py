@@ -26,8 +26,8 @@ from .compression.effect import effect_of
 from .compression.ratios import Ratios, compressed, ratios_of
 from .forecast import forecast, forecast_of_today
 from .front import front_of
-from .learned import TodaysCorrections
 from .offers import Offer, Refused, offers_of, todays_offer
+from .own_times import TodaysCorrections
 from .race import BOUNDED, RACED, SETTLED, SIZED, Entry
 from .ranking import tied
 from .rejected import nothing_holds, one_thread_of, rejected_alternatives, rejected_today
@@ -57,7 +57,7 @@ def plan(
     *,
     seed: int = 1,
     full: bool = False,
-    learned: TodaysCorrections | None = None,
+    corrections: TodaysCorrections | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> PlanAnswer:
@@ -72,7 +72,7 @@ def plan(
     full
         Try every number of shards and threads of every offer, which takes minutes: what the search
         is held against.
-    learned
+    corrections
         What today's nodes told of themselves.
 
     Raises
@@ -86,11 +86,13 @@ def plan(
     with named(file):
         ratios = ratios_of(asked.demand)
         scenario = asked if ratios is None else compressed(asked, ratios)
-        found_offers, refused = offers_of(scenario, check_offer, learned)
+        found_offers, refused = offers_of(scenario, check_offer, corrections)
         offers = [billed(scenario, each) for each in found_offers]
         today = None
         if scenario.today is not None:
-            today = billed(scenario, todays_offer(scenario, scenario.today, check_offer, learned))
+            today = billed(
+                scenario, todays_offer(scenario, scenario.today, check_offer, corrections)
+            )
         with workers(executor) as where:
             found = search(
                 scenario, offers, seed=seed, executor=where, full=full, progress=progress

@@ -32,7 +32,14 @@ from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
 from ..scenario.versions import minor_version
 from ..scenario.workload import MOST_OUTSTANDING, RATES
-from .learned import PIPELINES, TodaysCorrections, awake_us, learned_from, parts_under, together
+from .own_times import (
+    PIPELINES,
+    TodaysCorrections,
+    awake_us,
+    corrections_from,
+    parts_under,
+    together,
+)
 from .results import (
     Ceiling,
     FromInfo,
@@ -120,9 +127,9 @@ def ceiling(
     [(case, system)] = cases
     node = case.scenario
     primaries = [each for each in found.nodes if each.role == "primary"]
-    pipeline, learned, shares = told_by(found, node, system, seed=seed)
-    if learned is not None:
-        system = learned.system
+    pipeline, corrections, shares = told_by(found, node, system, seed=seed)
+    if corrections is not None:
+        system = corrections.system
 
     def under(rate_rps: float) -> Scenario:
         return _under(node, pipeline, rate_rps)
@@ -180,13 +187,13 @@ def ceiling(
         ),
         capacity_rps=capacity,
         time=shares,
-        learned=learned is not None,
+        corrected=corrections is not None,
         shards=int(found.today["shards"]),
         peak_rps=node.workload.rate_rps or 0.0,
         times=times,
         changes=_changes(full, system, seed=seed, executor=executor),
     )
-    return found_ceiling, learned
+    return found_ceiling, corrections
 
 
 def told_by(
@@ -207,7 +214,7 @@ def told_by(
     tried = []
     for pipeline in _pipelines(own):
         load = _under(node, pipeline, mean_rps)
-        tried.append((pipeline, *learned_from(load, system, own, rate_rps=mean_rps, seed=seed)))
+        tried.append((pipeline, *corrections_from(load, system, own, rate_rps=mean_rps, seed=seed)))
     return min(tried, key=lambda each: _corrected_by(each[1]))
 
 
@@ -296,9 +303,9 @@ def _pipelines(own: OwnTimes) -> Sequence[int]:
     return (1,) if each < _PIPELINE else (min(1024, round(each)),)
 
 
-def _corrected_by(learned: TodaysCorrections | None) -> float:
+def _corrected_by(corrections: TodaysCorrections | None) -> float:
     """How far the rest of a request had to be corrected."""
-    return 0.0 if learned is None else abs(learned.system.nominal_corrections.rest)
+    return 0.0 if corrections is None else abs(corrections.system.nominal_corrections.rest)
 
 
 def _under(node: Scenario, pipeline: int, rate_rps: float) -> Scenario:

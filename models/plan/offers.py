@@ -23,7 +23,7 @@ from ..prediction.system import System
 from ..prices.table import PriceTable
 from ..scenario.schema import GeneratorSettings
 from .bill.price import MANAGED, cheapest, price_table
-from .learned import TodaysCorrections
+from .own_times import TodaysCorrections
 from .schema import Choices, PlanScenario, TodaysPlan
 
 THREADS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -113,7 +113,7 @@ Check = Callable[[PlanScenario, Offer], object]
 
 
 def offers_of(
-    scenario: PlanScenario, check: Check, learned: TodaysCorrections | None = None
+    scenario: PlanScenario, check: Check, corrections: TodaysCorrections | None = None
 ) -> tuple[list[Offer], list[Refused]]:
     """Everything that may be chosen, and what of it can't be offered.
 
@@ -121,7 +121,7 @@ def offers_of(
     ----------
     check
         What an offer has to pass.
-    learned
+    corrections
         What today's nodes told of themselves.
 
     Raises
@@ -143,7 +143,7 @@ def offers_of(
             matched |= {name, engine.id}
             key = name, engine.id, engine.version
             if key not in systems:
-                systems[key] = _system(name, engine, learned)
+                systems[key] = _system(name, engine, corrections)
             for replicas in dict.fromkeys(choices.replicas):
                 found = _offer(scenario, name, systems[key], replicas, check)
                 if isinstance(found, Offer):
@@ -166,7 +166,7 @@ def todays_offer(
     scenario: PlanScenario,
     today: TodaysPlan,
     check: Check,
-    learned: TodaysCorrections | None = None,
+    corrections: TodaysCorrections | None = None,
 ) -> Offer:
     """The machine, engine and price of what runs now.
 
@@ -195,7 +195,7 @@ def todays_offer(
     found = _offer(
         scenario.model_copy(update={"choices": choices}),
         today.instance,
-        _system(today.instance, engine, learned),
+        _system(today.instance, engine, corrections),
         today.replicas,
         check,
     )
@@ -252,10 +252,10 @@ def _engines(choices: Choices) -> list[EngineProfile]:
     return list(found.values())
 
 
-def _system(name: str, engine: EngineProfile, learned: TodaysCorrections | None) -> System:
+def _system(name: str, engine: EngineProfile, corrections: TodaysCorrections | None) -> System:
     tool = MEMCACHED_TOOL if engine.engine == "memcached" else GeneratorSettings().tool
     found = System(load_host(name.removeprefix(MANAGED)), engine, load_generator(tool))
-    return found if learned is None else learned.of(found)
+    return found if corrections is None else corrections.of(found)
 
 
 def _check_matched(

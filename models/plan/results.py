@@ -399,8 +399,8 @@ class Ceiling(Result):
     time: list[ThreadShare] = field(default_factory=list)
     """Where the main thread's time goes at the mean load, the whole first; empty where nothing was
     measured."""
-    learned: bool = False
-    """Whether what was measured is part of the prediction."""
+    corrected: bool = False
+    """Whether what the nodes say of their own time is part of the prediction."""
     shards: int = 1
     peak_rps: float = 0.0
     """Operations a second of one primary at today's peak, on average."""

@@ -159,7 +159,7 @@ def time_rows(ceiling: Ceiling) -> list[list[str]]:
 
 def time_legend(ceiling: Ceiling) -> str:
     """What the columns of that mean."""
-    if not ceiling.learned:
+    if not ceiling.corrected:
         return "The load is too light to tell what a command costs: nothing was corrected by it"
     return "corrected: predicted with the measurement taken into account, as all other answers are"
 

@@ -87,7 +87,7 @@ def test_the_first_sentence_says_whether_nodes_hold_a_multiple_of_their_peak(
     ceiling = json.loads(capsys.readouterr().out)["ceiling"]
     assert ceiling["times"] == 200
     assert ceiling["nodes"][0]["headroom"] < 0
-    assert ceiling["learned"]
+    assert ceiling["corrected"]
     assert ceiling["time"][0]["measured"] > ceiling["time"][1]["measured"]
 
 

@@ -11,12 +11,12 @@ import pytest
 from forecache.hwprofiles.catalogue import load_host
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
-from forecache.models.plan.learned import (
+from forecache.models.plan.own_times import (
     LEAST_RPS,
     TIMER_SHARE,
     TodaysCorrections,
     awake_us,
-    learned_from,
+    corrections_from,
     parts_under,
     together,
 )
@@ -80,7 +80,7 @@ def saturated_us(system: System) -> tuple[float, np.ndarray]:
 def test_a_node_that_differs_is_recovered_from_its_own_times(system: System, inside: float) -> None:
     real = corrected(system, Corrections(inside=inside, rest=0.15, sleep=0.8))
     own = told_by(real, scenario())
-    found, shares = learned_from(scenario(), system, own, rate_rps=RATE_RPS, seed=1)
+    found, shares = corrections_from(scenario(), system, own, rate_rps=RATE_RPS, seed=1)
     assert found is not None
     before, _ = saturated_us(system)
     after, drawn = saturated_us(found.system)
@@ -96,7 +96,7 @@ def test_a_node_that_differs_is_recovered_from_its_own_times(system: System, ins
 
 def test_a_node_that_does_as_predicted_is_hardly_corrected(system: System) -> None:
     own = told_by(system, scenario())
-    found, _ = learned_from(scenario(), system, own, rate_rps=RATE_RPS, seed=1)
+    found, _ = corrections_from(scenario(), system, own, rate_rps=RATE_RPS, seed=1)
     assert found is not None
     corrections = found.system.nominal_corrections
     assert abs(corrections.inside) < 0.1
@@ -106,7 +106,7 @@ def test_a_node_that_does_as_predicted_is_hardly_corrected(system: System) -> No
 def test_a_load_that_is_too_light_tells_nothing(system: System) -> None:
     node = scenario(rate_rps=LEAST_RPS / 2)
     own = told_by(system, node)
-    found, shares = learned_from(node, system, own, rate_rps=LEAST_RPS / 2, seed=1)
+    found, shares = corrections_from(node, system, own, rate_rps=LEAST_RPS / 2, seed=1)
     assert found is None
     assert all(each.after is None for each in shares)
 

@@ -221,7 +221,7 @@ def test_what_nodes_measured_stands_for_what_is_not_modelled(tmp_path: Path) -> 
     answer = today([node], host="r7g.large", search=False)
     assert isinstance(answer, TodayAnswer)
     assert answer.ceiling is not None
-    assert answer.ceiling.learned
+    assert answer.ceiling.corrected
     assert not answer.from_info.needed
     assert "SORT" in answer.from_info.unknown[-1]
 

@@ -107,7 +107,7 @@ def test_a_healthy_node_has_none(find: Find, fields: dict[str, str]) -> None:
         ({"rejected_connections": "3"}, "connections", "3 connections were refused"),
         ({"total_connections_received": "5000000"}, "connections", "each for 10 commands"),
         ({"keyspace_misses": "39000000"}, "hits", "50% of the look-ups"),
-        ({"cmdstat_info": "calls=10000,usec=1540000"}, "monitoring", "takes 154 us"),
+        ({"cmdstat_info": "calls=10000,usec=1540000"}, "monitoring", "takes 154 µs"),
     ],
 )  # fmt: skip
 def test_each_trouble_is_found_with_its_number(

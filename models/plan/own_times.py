@@ -74,7 +74,7 @@ _REPLICATIONS = 2
 
 @dataclass(frozen=True)
 class TodaysCorrections:
-    """What was learned of a system.
+    """What nodes' own times say of their system.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class TodaysCorrections:
         )
 
 
-def learned_from(
+def corrections_from(
     scenario: Scenario, system: System, own: OwnTimes, *, rate_rps: float, seed: int
 ) -> tuple[TodaysCorrections | None, list[ThreadShare]]:
     """What a node's own times say of its system, and the parts of these.
@@ -126,9 +126,10 @@ def learned_from(
     scenario, before = _at_rate(scenario, system, rate_rps, seed)
     after = before
     if rate_rps >= LEAST_RPS:
-        deviations = _deviations(before, system, seed)
+        nominal, *drawn = np.log(np.maximum(_drawn_us(before, system, seed), 1e-9))
+        deviations = np.array(drawn) - nominal
         for _ in range(_ROUNDS):  # each counts turns and sleeps anew
-            found = _learned(after, system, deviations, own, rate_rps=rate_rps, seed=seed)
+            found = _conditioned(after, system, deviations, own, rate_rps=rate_rps, seed=seed)
             after = _predicted(scenario, found.system, seed)
     shown = after if found is not None else None
     return found, _shares(own, before, shown, rate_rps=rate_rps)
@@ -156,14 +157,13 @@ def _predicted(scenario: Scenario, system: System, seed: int) -> Prediction:
     return found
 
 
-def _deviations(prediction: Prediction, system: System, seed: int) -> np.ndarray:
-    """(draws, 3) logarithms of the parts in each draw over the nominal ones."""
+def _drawn_us(prediction: Prediction, system: System, seed: int) -> np.ndarray:
+    """(1 + draws, 3) parts of a request at the nominal numbers and at drawn ones."""
     numbers = [system.numbers(), *(system.numbers(draw=n, seed=seed) for n in range(DRAWS))]
-    nominal, *drawn = (_parts_us(prediction, system, each) for each in numbers)
-    return np.asarray(np.log(np.maximum(drawn, 1e-9) / np.maximum(nominal, 1e-9)))
+    return np.array([_parts_us(prediction, system, each) for each in numbers])
 
 
-def _learned(
+def _conditioned(
     prediction: Prediction,
     system: System,
     deviations: np.ndarray,
@@ -174,10 +174,7 @@ def _learned(
 ) -> TodaysCorrections:
     """The corrections, with turns and sleeps as a prediction counted them."""
     scenario = prediction.case.scenario
-    counts = prediction.nominal[0].result
-    sleeps = counts.counters["blocks"] / counts.completions
-    # Turns of the loop that no step prices.
-    turns_us = prediction.mean(SERVER_CPU) - sum(_by_step(prediction).values())
+    sleeps = _sleeps(prediction)
     own_errors = np.array(OWN_ERRORS)
     if not scenario.workload.only_get_and_set:
         own_errors[0] = ITEMS_ERROR
@@ -200,10 +197,10 @@ def _learned(
     mean, nominal = np.zeros(3), system.numbers()
     for _ in range(_STEPS):
         work = corrected(nominal.work, Corrections(*mean.tolist()))
-        parts = np.array(_parts_us(prediction, system, replace(nominal, work=work)))
+        parts = _parts_us(prediction, system, replace(nominal, work=work))
         inside = parts[0] + _cold_us(parts[0], idle, sleeps)
         parts[1] *= _colder(idle)
-        cpu = inside + parts[1] + parts[2] + turns_us
+        cpu = inside + parts[1] + parts[2]
         predicted = np.log([inside, cpu][: len(measured)])
         moves = parts.copy()
         moves[0] += 0.5 * idle * COLD_ROOT_US * math.sqrt(parts[0])
@@ -229,6 +226,12 @@ def _learned(
         drawn_corrections=tuple(after),
     )
     return TodaysCorrections(found, Corrections(inside=float(alone @ target)), tuple(of_mix))
+
+
+def _sleeps(prediction: Prediction) -> float:
+    """How often a request is waited for asleep."""
+    result = prediction.nominal[0].result
+    return result.counters["blocks"] / max(1, result.completions)
 
 
 def _cold_us(inside_us: float, idle: float, sleeps: float) -> float:
@@ -268,13 +271,9 @@ def parts_under(prediction: Prediction, *, rate_rps: float) -> Parts:
     prediction
         Under about that load.
     """
-    steps = _by_step(prediction)
     rate = rate_rps / 1e6
-    counts = prediction.nominal[0].result
-    sleeps = counts.counters["blocks"] / counts.completions
-    inside = sum(steps.get(name, 0.0) for name in INSIDE)
-    asleep = sum(steps.get(name, 0.0) for name in SLEEP)
-    rest = prediction.mean(SERVER_CPU) - inside - asleep
+    sleeps = _sleeps(prediction)
+    inside, rest, asleep = _parts_us(prediction).tolist()
     found = Parts(rate * inside, rate * rest, rate * asleep)
     for _ in range(_SETTLED):
         idle = 1.0 - found.busy
@@ -288,12 +287,8 @@ def awake_us(prediction: Prediction, *, seed: int) -> tuple[float, np.ndarray]:
 
     Turns and calls are those of the prediction's nominal runs.
     """
-    system = prediction.system
-    turns_us = prediction.mean(SERVER_CPU) - sum(_by_step(prediction).values())
-    numbers = [system.numbers(), *(system.numbers(draw=n, seed=seed) for n in range(DRAWS))]
-    parts = [_parts_us(prediction, system, each) for each in numbers]
-    nominal, *drawn = (inside + rest + turns_us for inside, rest, _ in parts)
-    return nominal, np.array(drawn)
+    nominal, *drawn = _drawn_us(prediction, prediction.system, seed)[:, :2].sum(axis=1)
+    return float(nominal), np.array(drawn)
 
 
 _SETTLED = 8
@@ -302,38 +297,33 @@ _PURPOSE = 8107
 
 
 def _parts_us(
-    prediction: Prediction, system: System, numbers: Numbers
-) -> tuple[float, float, float]:
-    """CPU time a request inside commands, of the rest, and of sleeping, with some numbers.
+    prediction: Prediction, system: System | None = None, numbers: Numbers | None = None
+) -> np.ndarray:
+    """(3,) CPU time a request inside commands, of the rest, and of sleeping.
 
-    Turns and sleeps are those of the prediction.
+    Parameters
+    ----------
+    prediction
+        Whose turns and sleeps are counted.
+    system, numbers
+        That steps are priced with; those of the prediction if left out.
     """
-    scenario = prediction.case.scenario
-    inputs = system.inputs_of(scenario, numbers)
-    found = _by_step(prediction, numbers=(system, numbers))
-    inside = sum(found.get(name, 0.0) for name in INSIDE)
-    rest = sum(us for name, us in found.items() if name not in (*INSIDE, *SLEEP))
-    # Sleeps are counted with their time, and no step prices them anew.
-    own = prediction.system.inputs(scenario)
-    longer = (inputs.work.wake_scale * inputs.speed.whole_block_ns) / (
-        own.work.wake_scale * own.speed.whole_block_ns
-    )
-    asleep = longer * sum(found.get(name, 0.0) for name in SLEEP)
-    return inside, rest, asleep
-
-
-def _by_step(
-    prediction: Prediction, *, numbers: tuple[System, Numbers] | None = None
-) -> dict[str, float]:
-    """Time of each step in us a request, by name, with other numbers or those of the run."""
-    times = None
-    if numbers is not None:
-        system, drawn = numbers
-        times = times_of(system.inputs_of(prediction.case.scenario, drawn))
-    found: dict[str, float] = {}
-    for stage, _, us in steps_of(prediction, times=times):
-        found[stage] = found.get(stage, 0.0) + us
-    return found
+    own_steps, longer = steps_of(prediction), 1.0
+    # Turns of the loop that no step prices belong to the rest.
+    left_us = prediction.mean(SERVER_CPU) - sum(us for *_, us in own_steps)
+    steps = own_steps
+    if system is not None and numbers is not None:
+        inputs = system.inputs_of(prediction.case.scenario, numbers)
+        steps = steps_of(prediction, times=times_of(inputs))
+        # Sleeps are counted with their time, and no step prices them anew.
+        own = prediction.system.inputs(prediction.case.scenario)
+        longer = (inputs.work.wake_scale * inputs.speed.whole_block_ns) / (
+            own.work.wake_scale * own.speed.whole_block_ns
+        )
+    inside = sum(us for stage, _, us in steps if stage in INSIDE)
+    asleep = sum(us for stage, _, us in steps if stage in SLEEP)
+    rest = sum(us for *_, us in steps) - inside - asleep
+    return np.array([inside, rest + left_us, longer * asleep])
 
 
 def _shares(
@@ -360,6 +350,8 @@ def _shares(
     for each in (first, then):
         if each:
             each[""] = each["rest"] + each["asleep"]
+    if own.busy is None:  # CPU time of several threads is none of the main one's
+        rows = rows[1:2]
     found = [
         ThreadShare(part, measured, first.get(key), then.get(key), True)
         for part, measured, key in rows
