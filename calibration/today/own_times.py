@@ -9,6 +9,7 @@ from .nodes import TodaysNode
 
 _LEAST_READS = 1000.0
 _SCRIPTS = 0.01
+"""Share of scripts and transactions from which on they explain commands beyond one a read."""
 CALLING = ("eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec")
 """Their time has that of the commands which they call, each of which is counted for itself."""
 
@@ -35,9 +36,10 @@ def own_times_of(node: TodaysNode, *, io_threads: int) -> OwnTimes | None:
     cpu_s = main_cpu_s(node) if io_threads == 1 else None
     reads = node.grown("total_reads_processed")
     commands = node.grown("total_commands_processed") or 0.0
-    # What scripts and transactions call is counted too, and came with no read of its own.
+    each = commands / reads if reads and reads >= _LEAST_READS else None
     called = sum(calls for name, (calls, _) in node.counts.items() if name in CALLING)
-    plain = called <= _SCRIPTS * commands
+    if each is not None and called > _SCRIPTS * commands:
+        each = min(each, 1.0)  # what they call is counted too, and came with no read of its own
     return OwnTimes(
         span_s=node.span_s,
         between_looks=node.compared,
@@ -46,7 +48,7 @@ def own_times_of(node: TodaysNode, *, io_threads: int) -> OwnTimes | None:
         administration=administration_us / span_us,
         forks=forks_us / span_us,
         expiry=expiry_us / span_us,
-        commands_a_read=commands / reads if reads and reads >= _LEAST_READS and plain else None,
+        commands_a_read=each,
     )
 
 

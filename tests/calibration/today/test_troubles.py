@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from forecache.calibration.today.nodes import nodes_of
+from forecache.calibration.today.own_times import own_times_of
 from forecache.calibration.today.troubles import troubles_of
 from forecache.models.plan.results import Trouble
 
@@ -137,3 +138,16 @@ def test_what_happened_before_the_first_look_is_no_trouble_between_two(find: Fin
     before = {"evicted_keys": "500", "rejected_connections": "3", "sync_full": "40"}
     then = before | {"uptime_in_seconds": "10010", "server_time_usec": "1700000010000000"}
     assert [each.kind for each in find(before, then)] == []
+
+
+@pytest.mark.parametrize(("scripts", "a_read"), [(0, 3.0), (2_000_000, 1.0)])
+def test_what_scripts_call_is_no_pipeline(tmp_path: Path, scripts: int, a_read: float) -> None:
+    called = {"total_commands_processed": "147000000", "cmdstat_evalsha": f"calls={scripts},usec=9"}
+    file = tmp_path / "node.txt"
+    file.write_text("\n".join(f"{n}:{value}" for n, value in (HEALTHY | called).items()))
+    [node] = nodes_of([file])
+    own = own_times_of(node, io_threads=1)
+    assert own is not None
+    assert own.commands_a_read == pytest.approx(a_read)
+    assert own.busy == pytest.approx(0.015)
+    assert own.inside == pytest.approx(28 / 10_000)
