@@ -16,7 +16,7 @@ from forecache.sim.words import chance
 from ..breakdown.explain import cpu_time_of
 from ..prediction.caveats import not_covered
 from ..prediction.pauses import latency_with_pauses_ms
-from ..prediction.predict import SERVER_CPU, Prediction, Progress, predict_cases
+from ..prediction.predict import LATENCIES, SERVER_CPU, Prediction, Progress, predict_cases
 from ..prediction.system import System
 from ..results.consistency import check_point
 from ..results.latency import LatencyDistribution
@@ -60,11 +60,7 @@ def point_of(prediction: Prediction, limit: Limit) -> Point:
     point = Point(
         given=prediction.case.given,
         throughput_rps=prediction.interval("throughput_rps"),
-        mean_ms=prediction.estimate("mean_ms"),
-        p50_ms=prediction.estimate("p50_ms"),
-        p90_ms=prediction.estimate("p90_ms"),
-        p99_ms=prediction.estimate("p99_ms"),
-        p999_ms=prediction.estimate("p999_ms"),
+        **{name: prediction.estimate(name) for name in LATENCIES},
         backlog_growth_rps=prediction.backlog_growth(),
         main_thread_utilisation=utilisation.get("main thread"),
         io_thread_utilisation=prediction.io_thread_utilisation,

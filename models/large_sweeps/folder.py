@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from forecache.hwprofiles.files import read_text, write_bytes_atomic, write_text_atomic
 from forecache.sim.errors import InputError
 from forecache.sim.installing import install_command
-
-from .columns import DOUBLE, INTEGER, TEXT, TRUTH
 
 if TYPE_CHECKING:
     import pyarrow
@@ -218,28 +216,3 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def type_of(values: Sequence[Any]) -> str:
-    """The type of a column with these values; text where no other holds them all."""
-    if isinstance(values, range):
-        return INTEGER
-    known = [value for value in values if value is not None]
-    if known and all(isinstance(value, bool) for value in known):
-        return TRUTH
-    if any(isinstance(value, bool) for value in known):
-        return TEXT
-    if known and all(isinstance(value, int) for value in known):
-        return INTEGER
-    if known and all(isinstance(value, int | float) for value in known):
-        return DOUBLE
-    return TEXT
-
-
-def cell_of(value: Any, type_: str) -> Any:
-    """A swept value as a cell: a mapping, a list or what is mixed with text becomes text."""
-    if value is None or type_ in (TRUTH, INTEGER):
-        return value
-    if type_ == DOUBLE:
-        return float(value)
-    return value if isinstance(value, str) else json.dumps(value, default=str)

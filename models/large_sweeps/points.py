@@ -17,15 +17,16 @@ from ..advice.cases import Systems
 from ..cost.answer import cost
 from ..footprint.answers import memory
 from ..over_time.kept_runs import source_digest
+from ..results.columns import Row, RowColumn, row
+from ..results.points import point_columns
 from ..scenario.kinds import KINDS, NODE
 from ..scenario.sweeps import Case, Template
-from .columns import Row, RowColumn, SweepOptions, row
 from .rows import (
+    SweepOptions,
     cost_columns,
     fact_columns,
     facts_of,
     memory_columns,
-    node_columns,
     plan_columns,
     planned,
     predicted,
@@ -67,7 +68,7 @@ class Chunk(NamedTuple):
 def columns_of(kind: str, asked: SweepOptions) -> list[RowColumn]:
     """The columns of an answer to a scenario of a kind, those of its swept fields apart."""
     if kind == NODE:
-        return node_columns(asked)
+        return point_columns(nominal=asked.nominal)
     of_kind: Mapping[str, Callable[[], list[RowColumn]]] = {
         "memory": memory_columns,
         "cost": cost_columns,

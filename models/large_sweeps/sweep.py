@@ -36,15 +36,16 @@ from ..advice.cases import ScenarioSource, name_of
 from ..over_time.kept_runs import source_digest
 from ..over_time.runs import check_seeds
 from ..prediction.predict import Progress
+from ..results.columns import INTEGER, Row, cell_of, type_of
 from ..results.consistency import DOES_NOT_HOLD
 from ..results.displayed import Displayed
 from ..results.provenance import Provenance, provenance
 from ..scenario.kinds import KINDS, NODE, check_kind
 from ..scenario.source import content_of
 from ..scenario.sweeps import Sweep
-from .columns import INTEGER, Row, SweepOptions
-from .folder import SweepFolder, batch_of, cell_of, load_pyarrow, type_of
+from .folder import SweepFolder, batch_of, load_pyarrow
 from .points import Chunk, Work, answer_chunk, check_chunk, columns_of, file_digest
+from .rows import SweepOptions
 
 MOST_POINTS = 10_000_000
 MOST_BATCH = 100_000

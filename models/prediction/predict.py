@@ -25,7 +25,7 @@ from forecache.sim.statistics import Estimate, student_t
 
 from ..node.setup import NodeTimes
 from ..node.simulate import NodeResult
-from ..results.points import MemoryBandwidth, NextBottleneck, Uncertainty
+from ..results.points import QUANTILES, MemoryBandwidth, NextBottleneck, Uncertainty
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
 from ..scenario.workload import CONSTANT_RATE
@@ -56,8 +56,7 @@ _NEARLY = 0.97
 """Of the throughput that stations without idle waits serve at least, what tells threads that take
 turns from chance in a run."""
 
-_LATENCIES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
-LATENCIES = ("mean_ms", *_LATENCIES)
+LATENCIES = ("mean_ms", *QUANTILES)
 """Metrics that a loop beyond capacity does not have."""
 
 QUANTILE_BELOW = {"p90_ms": "p50_ms", "p99_ms": "p90_ms", "p999_ms": "p99_ms"}
@@ -93,11 +92,11 @@ class Metrics:
     def of(result: NodeResult) -> Metrics:
         """Read throughput (requests/s), latencies (ms) and CPU time (us a request) off a run."""
         latency = result.latency
-        quantiles = latency.quantiles([*_LATENCIES.values()])
+        quantiles = latency.quantiles([*QUANTILES.values()])
         values = {
             "throughput_rps": result.throughput_rps,
             "mean_ms": latency.mean / _PS_PER_MS,
-            **{n: ps / _PS_PER_MS for n, ps in zip(_LATENCIES, quantiles, strict=True)},
+            **{n: ps / _PS_PER_MS for n, ps in zip(QUANTILES, quantiles, strict=True)},
             SERVER_CPU: result.server_cpu_us_per_request,
         }
         return Metrics(values, result)
@@ -259,7 +258,7 @@ class Prediction:
         """
         value = found.value
         shortest, longest = self.turn_range(name)
-        longest = max(longest, longest_probable_ms(self, _LATENCIES[name]) or 0.0)
+        longest = max(longest, longest_probable_ms(self, QUANTILES[name]) or 0.0)
         scale = float(ndtri(0.5 + level / 2.0)) / Z95
         low = math.hypot(math.log(value / found.low), scale * math.log(value / shortest))
         high = math.hypot(math.log(found.high / value), scale * math.log(longest / value))

@@ -16,18 +16,16 @@ from itertools import pairwise
 from forecache.sim.plain import plain
 from forecache.sim.statistics import Estimate
 
-from .points import Point
+from .points import ESTIMATE, POINT_QUANTITIES, QUANTILES, Point
 from .series import Run
 
-LATENCIES = ("p50_ms", "p90_ms", "p99_ms", "p999_ms")
-ESTIMATES = ("throughput_rps", "mean_ms", *LATENCIES)
 DOES_NOT_HOLD = ("UNFIT", "OVERLOADED")
 VERDICTS = ("STABLE", "SATURATED", *DOES_NOT_HOLD)
 
-_SHARES = (
-    *("main_thread_utilisation", "load_generator_utilisation", "network_utilisation"),
-    *("interrupt_utilisation", "core_utilisation", "quota_utilisation", "throttled_periods"),
-)
+_ESTIMATES = [each.name for each in POINT_QUANTITIES if each.type == ESTIMATE]
+# The bandwidth of memory that requests ask for may exceed the peak; the means of I/O threads and
+# the like, which are made for columns, follow from what is checked one by one.
+_SHARES = [each.name for each in POINT_QUANTITIES if each.unit == "share" and each.of is None]
 _ROUNDING = 1e-6
 """Relative error that sums of doubles may have."""
 
@@ -92,15 +90,15 @@ def check_point(point: Point) -> None:
         It contradicts itself.
     """
     checked = Checked(f"point {point.given or ''}".strip())
-    values = {name: checked.estimate(name, getattr(point, name)) for name in ESTIMATES}
-    checked.in_order((name, values[name]) for name in LATENCIES)
+    values = {name: checked.estimate(name, getattr(point, name)) for name in _ESTIMATES}
+    checked.in_order((name, values[name]) for name in QUANTILES)
     for name in _SHARES:
         checked.share(name, getattr(point, name))
     for number, share in enumerate(point.io_thread_utilisation, start=1):
         checked.share(f"utilisation of I/O thread {number}", share)
     for stage in point.stages:
         checked.not_negative(f"stage {stage.stage!r}", stage.us_per_request)
-    cpu_us = checked.estimate("server_cpu_us_per_request", point.server_cpu_us_per_request)
+    cpu_us = values["server_cpu_us_per_request"]
     checked.not_negative("spinning_cpu_us_per_request", point.spinning_cpu_us_per_request)
     if cpu_us is not None:
         steps_us = [stage.us_per_request for stage in point.stages]
@@ -127,7 +125,7 @@ def _check_verdict(checked: Checked, point: Point, values: Mapping[str, float | 
     for each in point.unmet:
         if each.needed < each.available:
             checked.fail(f"{each.what} is unmet: {each.needed:.6g} of {each.available:.6g}")
-    told = [name for name in LATENCIES if values[name] is not None]
+    told = [name for name in QUANTILES if values[name] is not None]
     if verdict == "OVERLOADED" and told:
         checked.fail(f"OVERLOADED, which has no stationary latency, with {told[0]}")
 

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 from pydantic import InstanceOf
 
 from forecache.sim.plain import ONLY_IN_PYTHON, Result, where_set
 from forecache.sim.statistics import Estimate
 
+from .columns import (
+    DOUBLE,
+    INTEGER,
+    TEXT,
+    RowColumn,
+    Source,
+    attribute,
+    column,
+    estimate,
+    sentences,
+)
 from .latency import LatencyDistribution
+
+QUANTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+"""Quantiles of latency that answers have, and the share of the requests that is as fast."""
 
 
 @dataclass(frozen=True)
@@ -181,3 +197,152 @@ class LoadPoint(Point):
     def to_dict(self) -> dict[str, Any]:
         """The offered load, and what a point has."""
         return {"offered_rps": self.offered_rps, **super().to_dict()}
+
+
+# --- every quantity of a point, once -------------------------------------------------------------
+
+
+ESTIMATE = "estimate"
+
+Form = Literal["", "value", "margin", "bounds", "short", "name"]
+"""How a table writes a quantity: not at all, its value alone, with its interval as `±5%` or as
+`(1.05–1.31)`; a station in one word or by its whole name."""
+
+
+@dataclass(frozen=True)
+class PointQuantity:
+    """A quantity of a point, and where it shows."""
+
+    name: str
+    """Of its column in files and data frames, with its unit; those of the ends of an interval
+    follow, with `_low` and `_high`."""
+    type: str = DOUBLE
+    """Of its cells, as in `columns.py`, or `ESTIMATE`."""
+    of: Source | None = None
+    """What stands in its cells; the attribute of this name if left out."""
+    unit: str = ""
+    """Of numbers that tables show: `1/s`, `ms`, `us`, `share` or `probability`."""
+    heading: str = ""
+    """In tables for people."""
+    meaning: str = ""
+    """Whose utilisation the heading stands for."""
+    of_workers: tuple[str, str] | None = None
+    """Heading and meaning where all threads of the server are alike, if they differ."""
+    simulate: Form = ""
+    """How the table of points shows it that `simulate` prints, and so the following."""
+    recommend: Form = ""
+    page: Form = ""
+    notebook: Form = ""
+    optional: bool = False
+    """Whether a table leaves it out if no point has it."""
+    yields: int = 0
+    """The place in the order in which a narrow terminal leaves columns out; 0 stays."""
+    in_one_run: bool = True
+    """Whether a single run at the nominal numbers tells it."""
+
+    def value(self, point: Point) -> Any:
+        """What it is at a point."""
+        source = self.of or self.name
+        return source(point) if callable(source) else attribute(source)(point)
+
+    def columns(self, *, interval: bool) -> list[RowColumn]:
+        """Its columns in files and data frames."""
+        if self.type == ESTIMATE:
+            return estimate(self.name, self.value, interval=interval)
+        return [column(self.name, self.type, self.value)]
+
+
+def _mean_of_io_threads(point: Point) -> float | None:
+    """How busy the I/O threads are on average; None where there are none."""
+    found = point.io_thread_utilisation
+    return float(np.mean(found)) if found else None
+
+
+def _unmet(point: Point) -> str | None:
+    return "; ".join(each.sentence for each in point.unmet) or None
+
+
+_VALUE: Mapping[str, Form] = dict.fromkeys(("simulate", "recommend", "page", "notebook"), "value")
+
+POINT_QUANTITIES = (
+    PointQuantity(
+        "throughput_rps", ESTIMATE, unit="1/s", heading="requests/s",
+        simulate="margin", recommend="bounds", page="bounds", notebook="bounds",
+    ),
+    PointQuantity("mean_ms", ESTIMATE, unit="ms"),
+    PointQuantity(
+        "p50_ms", ESTIMATE, unit="ms", heading="p50",
+        simulate="value", page="bounds", notebook="value", yields=2,
+    ),
+    PointQuantity("p90_ms", ESTIMATE, unit="ms"),
+    PointQuantity(
+        "p99_ms", ESTIMATE, unit="ms", heading="p99",
+        simulate="value", recommend="value", page="bounds", notebook="bounds",
+    ),
+    PointQuantity("p999_ms", ESTIMATE, unit="ms", heading="p99.9", page="value"),
+    PointQuantity("p99_with_pauses_ms", unit="ms"),
+    PointQuantity("p999_with_pauses_ms", unit="ms"),
+    PointQuantity("backlog_growth_rps", ESTIMATE, unit="1/s"),
+    PointQuantity("server_cpu_us_per_request", ESTIMATE, unit="us"),
+    PointQuantity("undisturbed_cpu_us_per_request", unit="us"),
+    PointQuantity("spinning_cpu_us_per_request", unit="us"),
+    PointQuantity(
+        "main_thread_utilisation", unit="share", heading="main", meaning="main thread",
+        optional=True, yields=4, **_VALUE,
+    ),
+    PointQuantity(
+        "io_thread_utilisation", of=_mean_of_io_threads, unit="share", heading="I/O",
+        meaning="I/O threads", of_workers=("work", "worker threads"), yields=3, **_VALUE,
+    ),
+    PointQuantity(
+        "load_generator_utilisation", unit="share", heading="load", meaning="load generator",
+        simulate="value", recommend="value", page="value", yields=1,
+    ),
+    PointQuantity("network_utilisation", unit="share"),
+    PointQuantity("network_gbit_per_s"),
+    PointQuantity("interrupt_utilisation", unit="share"),
+    PointQuantity("core_utilisation", unit="share"),
+    PointQuantity("quota_utilisation", unit="share"),
+    PointQuantity("throttled_periods", unit="share"),
+    PointQuantity("memory_gb_per_s", of="memory_bandwidth.gb_per_s"),
+    PointQuantity("memory_bandwidth_utilisation", of="memory_bandwidth.utilisation", unit="share"),
+    PointQuantity("active_threads", INTEGER),
+    PointQuantity(
+        "objective_probability", unit="probability", heading="meets",
+        recommend="value", page="value", optional=True, in_one_run=False,
+    ),
+    PointQuantity(
+        "bottleneck", TEXT, heading="limit",
+        simulate="short", recommend="short", page="name", notebook="short",
+    ),
+    PointQuantity(
+        "verdict", TEXT, heading="verdict", simulate="value", page="value", notebook="value",
+    ),
+    PointQuantity("unmet", TEXT, of=_unmet),
+    PointQuantity("next_bottleneck", TEXT, of="next_bottleneck.name", in_one_run=False),
+    PointQuantity(
+        "next_bottleneck_rps", of="next_bottleneck.at_rps", unit="1/s", in_one_run=False
+    ),
+    PointQuantity("limit_rps", unit="1/s", in_one_run=False),
+    PointQuantity("headroom_rps", unit="1/s", in_one_run=False),
+    PointQuantity("warnings", TEXT, of=sentences),
+)  # fmt: skip
+"""All quantities that points are listed with, in order: the columns of `forecache sweep`, of data
+frames and of a study's files, and those of tables in terminal, page and notebook. `to_dict` has
+every field of `Point` besides."""
+
+
+def point_columns(*, nominal: bool = False) -> list[RowColumn]:
+    """Columns of points in files and data frames.
+
+    Parameters
+    ----------
+    nominal
+        Only what one run at the nominal numbers tells, without intervals.
+    """
+    return [
+        column
+        for quantity in POINT_QUANTITIES
+        if quantity.in_one_run or not nominal
+        for column in quantity.columns(interval=not nominal)
+    ]

@@ -10,7 +10,6 @@ import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,12 @@ from typing import Any
 from forecache.hwprofiles.files import write_bytes_atomic
 from forecache.models.advice.node_answers import StudyTarget
 from forecache.models.advice.sensitivity.results import Sensitivity
-from forecache.models.results.points import LoadPoint, Point
+from forecache.models.results.points import LoadPoint, Point, point_columns
 from forecache.sim.statistics import Estimate
 
 from ..study_answer import Study
 
 Row = dict[str, str | float | int | bool | None]
-
-_POINT_FIELDS = (
-    *("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms"),
-    *("p99_with_pauses_ms", "p999_with_pauses_ms", "backlog_growth_rps"),
-    *("server_cpu_us_per_request", "spinning_cpu_us_per_request"),
-    *("main_thread_utilisation", "io_thread_utilisation", "load_generator_utilisation"),
-    *("network_utilisation", "interrupt_utilisation", "core_utilisation", "quota_utilisation"),
-    *("throttled_periods", "active_threads", "limit_rps", "headroom_rps"),
-    *("objective_probability", "bottleneck", "verdict"),
-)
-_ESTIMATES = {each.name for each in fields(Point) if "Estimate" in str(each.type)}
 
 
 def write_data(study: Study, folder: Path) -> list[Path]:
@@ -162,18 +150,7 @@ def _sensitivity_rows(found: Sensitivity | None) -> list[Row]:
 
 def point_row(point: Point) -> Row:
     """What is predicted at a point, an estimate in three columns, threads by their mean."""
-    row: Row = {}
-    for name in _POINT_FIELDS:
-        value = getattr(point, name)
-        if name in _ESTIMATES:
-            row |= _estimate(name, value)
-        elif isinstance(value, list):
-            row[name] = sum(value) / len(value) if value else None
-        else:
-            row[name] = value
-    row["unmet"] = "; ".join(each.sentence for each in point.unmet)
-    row["warnings"] = "; ".join(point.warnings)
-    return row
+    return {column.name: column.of(point) for column in point_columns()}
 
 
 def _load_row(point: LoadPoint) -> Row:

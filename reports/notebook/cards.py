@@ -30,7 +30,6 @@ from ..text.formats import (
     plain,
     rate,
     rate_with_bounds,
-    time_with_bounds,
 )
 from ..text.plans import (
     chosen_row,
@@ -41,13 +40,12 @@ from ..text.plans import (
     plan_facts,
     ranked_rows,
 )
+from ..text.point_columns import point_columns
 from ..text.points import (
     SETTING,
     about_phrase,
     chosen_point,
-    mean_percent,
     point_warnings,
-    short_limit,
     standing,
     target_warnings,
 )
@@ -91,21 +89,11 @@ def _start_of(table: TidyTable, *, title: str) -> Card:
 def _point_rows(points: Sequence[Point]) -> tuple[list[str], list[list[str]]]:
     """Columns and cells of points: what varies, throughput, latency, who is busy, what limits."""
     keys = varying_keys([point.given for point in points])
-    header = [*map(setting_name, keys), "requests/s (95%)", "p50", "p99 (95%)", "main", "I/O"]
-    rows = [
-        [
-            *(value_text(point.given.get(key)) for key in keys),
-            rate_with_bounds(point.throughput_rps),
-            milliseconds(point.p50_ms.value) if point.p50_ms else UNKNOWN,
-            time_with_bounds(point.p99_ms),
-            percent(point.main_thread_utilisation),
-            mean_percent(point.io_thread_utilisation),
-            short_limit(point),
-            point.verdict.lower(),
-        ]
-        for point in points
-    ]
-    return [*header, "limit", "verdict"], rows
+    columns = point_columns(points, "notebook")
+    header = [*map(setting_name, keys), *(column.heading for column in columns)]
+    cells = [[value_text(point.given.get(key)) for point in points] for key in keys]
+    cells += [column.cells for column in columns]
+    return header, [list(row) for row in zip(*cells, strict=True)]
 
 
 def _simulated(answer: Simulated) -> Card:

@@ -21,19 +21,18 @@ from forecache.models.advice.node_answers import (
 from forecache.models.advice.sensitivity.results import Sensitivity
 from forecache.models.cost.answer import CostAnswer
 from forecache.models.footprint.answers import MemoryAnswer
-from forecache.models.large_sweeps.columns import DOUBLE, INTEGER, TEXT, TRUTH, SweepOptions
 from forecache.models.large_sweeps.rows import (
     cost_columns,
     fact_columns,
     memory_columns,
-    node_columns,
     plan_columns,
 )
 from forecache.models.large_sweeps.sweep import SweptPoints
 from forecache.models.plan.results import PlanAnswer, TodayAnswer
+from forecache.models.results.columns import DOUBLE, INTEGER, TEXT, TRUTH
 from forecache.models.results.displayed import Displayed
 from forecache.models.results.latency import LatencyDistribution
-from forecache.models.results.points import Point
+from forecache.models.results.points import Point, point_columns
 from forecache.models.results.series import Run, RunsOverTime, Series
 from forecache.sim.errors import InputError
 from forecache.sim.installing import install_command
@@ -56,8 +55,7 @@ def tables_of(result: Displayed) -> Tables:
 
 def points_table(points: Sequence[Point], *, more: Sequence[Mapping[str, Any]] = ()) -> TidyTable:
     """A row for each point of a node."""
-    columns = node_columns(SweepOptions(seed=0))
-    return answered(columns, points, given=[point.given for point in points], more=more)
+    return answered(point_columns(), points, given=[point.given for point in points], more=more)
 
 
 def stages_table(points: Sequence[Point]) -> TidyTable:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from forecache.models.large_sweeps.columns import RowColumn, row
-from forecache.models.large_sweeps.folder import cell_of, type_of
+from forecache.models.results.columns import RowColumn, cell_of, row, type_of
 from forecache.sim.plain import Result, plain
 from forecache.sim.statistics import Estimate
 
@@ -19,7 +18,7 @@ class TidyTable:
     Attributes
     ----------
     columns
-        Of each its name and its type, as `models/large_sweeps/columns.py` names types.
+        Of each its name and its type, as `models/results/columns.py` names types.
     cells
         The values of each column; None where there is none.
     """

@@ -16,25 +16,19 @@ from ..text import differences, explained
 from ..text.accuracy import parameter_rows
 from ..text.formats import (
     UNKNOWN,
-    milliseconds,
-    percent,
-    probability,
     rate,
-    rate_with_bounds,
-    time_with_bounds,
 )
+from ..text.point_columns import point_columns
 from ..text.points import (
     SETTING,
     by_threads,
-    mean_percent,
     point_warnings,
     subtitle_phrase,
     swept_columns,
-    threads_alike,
 )
 from ..text.repeat import Question, repeat_view
 from ..text.settings import setting_name
-from ..text.wording import INTERVAL_PARTS, interval_parts, limit_name, limit_phrase
+from ..text.wording import INTERVAL_PARTS, interval_parts, limit_phrase
 from .drawing import Drawer, FigureView
 from .sensitivity_view import gains_view, moved_view
 
@@ -46,7 +40,6 @@ def simulated_view(answer: Simulated, question: Question) -> dict[str, Any]:
     """Return the template's context for what `simulate` answers about a node."""
     points = answer.points
     drawer = Drawer()
-    columns = _point_columns(points)
     curve = _curve(answer, drawer)
     drawn = [
         _stages_figure(point, name, drawer)
@@ -58,7 +51,7 @@ def simulated_view(answer: Simulated, question: Question) -> dict[str, Any]:
         "kind": "simulation",
         "warnings": point_warnings(points),
         "parts": [
-            _part("What is predicted", table=_table(columns, _rows(columns))),
+            _part("What is predicted", table=point_table(points, swept_columns(points))),
             *([_part("", figure=curve)] if curve else []),
             *(_part("", figure=view) for view in drawn if view is not None),
             _part(
@@ -191,29 +184,20 @@ def _names(points: Sequence[Point]) -> list[str]:
     return [", ".join(f"{name} {cells[i]}" for name, cells in swept) for i in range(len(points))]
 
 
-def _rows(columns: Sequence[tuple[str, bool, list[str]]]) -> list[tuple[str, ...]]:
-    """The cells of columns, row by row."""
-    return list(zip(*(cells for _, _, cells in columns), strict=True))
+def point_table(
+    points: Sequence[Point], settings: Sequence[tuple[str, list[str]]]
+) -> dict[str, Any]:
+    """What is predicted of points, a row each; columns that nothing is known of are left out.
 
-
-def _point_columns(points: Sequence[Point]) -> list[tuple[str, bool, list[str]]]:
-    """Heading, whether it has numbers, and cells of each column of the table of points."""
-    alike = threads_alike(points)
-    sure = [probability(point.objective_probability) for point in points]
-    columns = [
-        *((name, True, cells) for name, cells in swept_columns(points)),
-        ("throughput (95%)", True, [rate_with_bounds(p.throughput_rps) for p in points]),
-        ("p50 (95%)", True, [time_with_bounds(p.p50_ms) for p in points]),
-        ("p99 (95%)", True, [time_with_bounds(p.p99_ms) for p in points]),
-        ("p99.9", True, [milliseconds(p.p999_ms.value) if p.p999_ms else UNKNOWN for p in points]),
-        ("main", True, [percent(p.main_thread_utilisation) for p in points]),
-        ("work" if alike else "I/O", True, [mean_percent(p.io_thread_utilisation) for p in points]),
-        ("load", True, [percent(p.load_generator_utilisation) for p in points]),
-        ("limited by", False, [limit_name(p) for p in points]),
-        ("verdict", False, [p.verdict.lower() for p in points]),
-        ("meets objective", True, sure),
-    ]
-    return [column for column in columns if any(cell != UNKNOWN for cell in column[2])]
+    Parameters
+    ----------
+    settings
+        Headings and cells of the columns before, which tell points apart.
+    """
+    columns = [(name, True, cells) for name, cells in settings]
+    columns += [(c.heading, c.is_numeric, c.cells) for c in point_columns(points, "page")]
+    shown = [column for column in columns if any(cell != UNKNOWN for cell in column[2])]
+    return _table(shown, list(zip(*(cells for _, _, cells in shown), strict=True)))
 
 
 def _uncertainty_table(points: Sequence[Point]) -> dict[str, Any]:

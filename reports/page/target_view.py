@@ -13,11 +13,9 @@ from ..text.formats import (
     UNKNOWN,
     count,
     is_number,
-    milliseconds,
     moment,
     percent,
     plain,
-    probability,
     rate,
     rate_with_bounds,
     sentence,
@@ -28,7 +26,6 @@ from ..text.points import (
     basis_phrase,
     by_threads,
     chosen_point,
-    mean_percent,
     standing,
     target_warnings,
 )
@@ -54,6 +51,7 @@ from ..text.wording import (
     tightening_phrases,
 )
 from .drawing import Drawer, FigureView
+from .node_view import point_table
 from .sensitivity_view import sensitivity_view
 
 
@@ -100,7 +98,7 @@ def target_view(
         "warnings": target_warnings(target),
         "figures": _target_figures(target, point, drawer),
         "candidates": _candidates(target),
-        "points": _points(target),
+        "points": _point_table(target),
         "thread_plan": _thread_plan(recommendation.thread_plan),
         "no_thread_plan": no_plan_phrase(recommendation),
         "measure_next": [sentence(x) for x in tightening_phrases(recommendation.measure_next)],
@@ -222,24 +220,9 @@ def _candidates(target: Recommended) -> list[dict[str, Any]]:
     return found
 
 
-def _points(target: Recommended) -> list[list[str]]:
-    return [
-        [
-            f"{x:g}",
-            rate_with_bounds(point.throughput_rps),
-            *(
-                milliseconds(estimate.value) if estimate else UNKNOWN
-                for estimate in (point.p50_ms, point.p99_ms, point.p999_ms)
-            ),
-            percent(point.main_thread_utilisation),
-            mean_percent(point.io_thread_utilisation),
-            percent(point.load_generator_utilisation),
-            point.bottleneck,
-            point.verdict.lower(),
-            probability(point.objective_probability),
-        ]
-        for x, point in by_threads(target)
-    ]
+def _point_table(target: Recommended) -> dict[str, Any]:
+    threads, points = zip(*by_threads(target), strict=True)
+    return point_table(points, [(setting_name(SETTING), [f"{x:g}" for x in threads])])
 
 
 def _conditions(scenario: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ Every function prints to the rich console it is given and treats strings as text
 markup. Commands and configuration are printed unwrapped, so that they can be copied.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -19,31 +19,22 @@ from forecache.models.advice.node_answers import NodeAnswer, Recommended
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.advice.thread_plan.plan import ThreadPlan
 from forecache.models.results.points import Point
-from forecache.sim.statistics import Estimate
 
 from ..text.differences import HEADER, LEGEND, rows, side_phrase, warnings
 from ..text.formats import (
-    UNKNOWN,
     is_wide,
     margin,
-    milliseconds,
-    percent,
-    probability,
-    rate_with_bounds,
-    rate_with_margin,
 )
+from ..text.point_columns import PointColumn, meanings, point_columns
 from ..text.points import (
     SETTING,
     by_threads,
     chosen_point,
-    mean_percent,
     point_warnings,
-    short_limit,
     standing,
     subtitle_phrase,
     swept_columns,
     target_warnings,
-    threads_alike,
 )
 from ..text.settings import setting_name
 from ..text.thread_plan import configuration_text, cpu_rows, gain_phrase, title_phrase
@@ -139,32 +130,37 @@ def _print_curve(target: Recommended, console: Console) -> None:
     marked = points.index(chosen_point(target))
     throughput = [point.throughput_rps for point in points]
     highest = max(estimate.value for estimate in throughput)
-    alike = threads_alike(points)
-    sure = [point.objective_probability for point in points]
-    told = any(each is not None for each in sure)
     threads = [f"{point.given[SETTING]:g}" for point in points]
     settings = [f"{'▶ ' if i == marked else ''}{text}" for i, text in enumerate(threads)]
-    main = [percent(point.main_thread_utilisation) for point in points]
-    helpers = [mean_percent(point.io_thread_utilisation) for point in points]
-    load = [percent(point.load_generator_utilisation) for point in points]
     bars = [_bar(estimate.value, highest) for estimate in throughput]
+    first, *others = point_columns(points, "recommend")
     columns = [
         Column(setting_name(SETTING), settings),
-        Column("requests/s (95%)", list(map(rate_with_bounds, throughput)), to_the_right=False),
+        _column(first),
         Column("", bars, to_the_right=False, style="blue"),
-        Column("p99", [milliseconds(p.p99_ms.value) if p.p99_ms else UNKNOWN for p in points]),
-        *([] if alike else [Column("main", main)]),
-        Column("work" if alike else "I/O", helpers),
-        Column("load", load),
-        *([Column("meets", list(map(probability, sure)))] if told else []),
-        Column("limit", list(map(short_limit, points)), wraps=True, to_the_right=False),
+        *map(_column, others),
     ]
-    shown = print_most_columns(
-        columns, console, dispensable=("", "load", "I/O", "work", "main"), marked=marked
-    )
+    dispensable = ("", *_dispensable(others))
+    shown = print_most_columns(columns, console, dispensable=dispensable, marked=marked)
     print_legend(shown, console)
     if any(column.name == "meets" for column in shown):
         console.print(Text(_LEGEND_MEETS, style="dim"))
+
+
+def _column(found: PointColumn) -> Column:
+    """A column of points in a terminal: numbers to the right, those with intervals to the left."""
+    return Column(
+        found.heading,
+        found.cells,
+        wraps=found.form == "short",
+        to_the_right=found.is_numeric and found.form == "value",
+    )
+
+
+def _dispensable(columns: Sequence[PointColumn]) -> list[str]:
+    """Headings of those that a narrow terminal leaves out, the first one in front."""
+    yielding = [each for each in columns if each.quantity.yields]
+    return [each.heading for each in sorted(yielding, key=lambda each: each.quantity.yields)]
 
 
 def _print_candidates(recommendation: Recommendation, console: Console) -> None:
@@ -222,64 +218,20 @@ def print_measurements(measure_next: MeasureNext, console: Console) -> None:
 # --- points of a sweep ---------------------------------------------------------------------------
 
 
-_MEANINGS = {
-    "main": "main thread",
-    "I/O": "I/O threads",
-    "work": "worker threads",
-    "load": "load generator",
-}
-# Left out one after the other where the terminal is too narrow for all columns.
-_DISPENSABLE = ("load", "p50", "I/O", "work", "main")
-
-
 def print_points(points: Sequence[Point], console: Console) -> None:
     """Print the points that `forecache simulate` predicted, one row each.
 
     The leading columns are what the sweep varies. Where not all columns fit, the less important
     ones are left out; where even the others don't, every point is a block of lines. No word is cut.
     """
-    shown = print_most_columns(_columns(points), console, dispensable=_DISPENSABLE)
+    found = point_columns(points, "simulate")
+    swept = [Column(name, cells, wraps=True) for name, cells in swept_columns(points)]
+    columns = [*swept, *map(_column, found)]
+    shown = print_most_columns(columns, console, dispensable=_dispensable(found))
     if shown:
         print_legend(shown, console)
         _print_wide(points, console)
     print_warnings(point_warnings(points), console)
-
-
-def _columns(points: Sequence[Point]) -> list[Column]:
-    """All columns: what is swept, then what is predicted."""
-
-    def of(
-        name: str, cells: Iterable[str], *, wraps: bool = False, to_the_right: bool = True
-    ) -> Column:
-        return Column(name, list(cells), wraps=wraps, to_the_right=to_the_right)
-
-    def latency(estimate: Estimate | None) -> str:
-        return milliseconds(estimate.value) if estimate else UNKNOWN
-
-    alike = threads_alike(points)
-    main = of("main", (percent(point.main_thread_utilisation) for point in points))
-    return [
-        *(of(name, cells, wraps=True) for name, cells in swept_columns(points)),
-        of(
-            "requests/s ±95%",
-            (rate_with_margin(point.throughput_rps) for point in points),
-            to_the_right=False,
-        ),
-        of("p50", (latency(point.p50_ms) for point in points)),
-        of("p99", (latency(point.p99_ms) for point in points)),
-        *([] if alike else [main]),
-        of(
-            "work" if alike else "I/O",
-            (mean_percent(point.io_thread_utilisation) for point in points),
-        ),
-        of("load", (percent(point.load_generator_utilisation) for point in points)),
-        of("limit", map(short_limit, points), wraps=True, to_the_right=False),
-        of(
-            "verdict",
-            (point.verdict.lower() for point in points),
-            to_the_right=False,
-        ),
-    ]
 
 
 def _print_wide(points: Sequence[Point], console: Console) -> None:
@@ -290,11 +242,11 @@ def _print_wide(points: Sequence[Point], console: Console) -> None:
 
 def print_legend(columns: list[Column], console: Console) -> None:
     """Say of which threads the columns that are shown tell how busy they are."""
-    names = [column.name for column in columns if column.name in _MEANINGS]
+    known = meanings()
+    names = [column.name for column in columns if column.name in known]
     if not names or not columns[0].cells:
         return
-    meanings = [_MEANINGS[name] for name in names]
-    *others, last = meanings
+    *others, last = (known[name] for name in names)
     listed = f"{', '.join(others)} and {last}" if others else last
     are = "are" if others or last.endswith("s") else "is"
     console.print(Text(f"{', '.join(names)}: how busy the {listed} {are}", style="dim"))

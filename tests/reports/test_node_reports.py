@@ -4,7 +4,7 @@ import hashlib
 import io
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from forecache.models.advice.paired import PairedQuantity
 from forecache.models.breakdown.latency import LatencyBreakdown, Station
 from forecache.models.over_time import simulate_scenario
 from forecache.models.plan import one_node
-from forecache.models.results.points import Unmet
+from forecache.models.results.points import POINT_QUANTITIES, Point, Unmet
 from forecache.reports.export import pdf as pdf_module
 from forecache.reports.export.data_files import point_row
 from forecache.reports.export.write import write_report
@@ -55,8 +55,8 @@ def simulated() -> Simulated:
 
 
 def recommended(**changes: Any) -> Recommended:
-    fields = {"points": graviton_target().points, "recommendation": recommendation()}
-    return Recommended(**FIELDS, **(fields | changes))
+    own = {"points": graviton_target().points, "recommendation": recommendation()}
+    return Recommended(**FIELDS, **(own | changes))
 
 
 def explained() -> Explained:
@@ -146,6 +146,16 @@ def test_every_rendering_shows_the_verdict_and_what_does_not_hold() -> None:
     assert second["unmet"][0]["needed"] == 18.9
     row = point_row(answer.points[1])
     assert (row["verdict"], row["unmet"]) == ("UNFIT", SHORT_OF_MEMORY.sentence)
+
+
+def test_every_quantity_of_a_point_is_listed_once() -> None:
+    listed = [quantity.name for quantity in POINT_QUANTITIES]
+    assert len(set(listed)) == len(listed)
+    parts = {"given", "network_limits", "memory_bandwidth", "stages", "uncertainty", "latency"}
+    assert {field.name for field in fields(Point)} - parts <= set(listed)
+    answer = replace(simulated(), points=[made_point(1), made_point(2)])
+    frame = answer.to_frame(library="polars").columns
+    assert frame[2:] == list(point_row(answer.points[0]))
 
 
 def test_a_recommendation_tells_what_does_not_hold_of_the_setting_to_run() -> None:
