@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from forecache.models.large_sweeps.sweep import SweptPoints
     from forecache.models.plan.results import PlanAnswer
     from forecache.models.results.series import RunsOverTime
+    from forecache.models.scenario.source import ScenarioFile
 
 
 @with_progress_bar
@@ -225,30 +226,31 @@ def recommend(
     """
     from forecache.models.advice.answers import recommend as run
     from forecache.models.advice.cases import machine_lists
-    from forecache.models.scenario.source import content_of
+    from forecache.models.scenario.source import read_scenario
     from forecache.sim.errors import InfeasibleError, InputError
 
     if (scenario is None) != bool(from_info):
         raise InputError("found no scenario or both; valid is a scenario, or from_info.")
-    if emit is not None and scenario is not None:
-        _check_emit(scenario, Path(emit))
+    given = None if scenario is None else read_scenario(scenario)
+    if emit is not None and given is not None:
+        _check_emit(given, Path(emit))
     sources = () if scenario is None else (scenario,)
     written = AskedReport(report, "recommend", *sources, options={"--seed": seed})
     try:
-        if scenario is None:
+        if given is None:
             from forecache.calibration.today.answer import recommended_today
 
             told: dict[str, Any] = {"host": host, "node": node, "seed": seed}
             result = recommended_today(from_info, progress=progress, **told)
             written.write(result)
             return result
-        if machine_lists(content_of(scenario)):
+        if machine_lists(given.data):
             from forecache.models.plan.one_node import recommended
 
-            compared = recommended(scenario, seed=seed, progress=progress)
+            compared = recommended(given, seed=seed, progress=progress)
             written.write(compared)
             return compared
-        result = run(scenario, seed=seed, progress=progress)
+        result = run(given, seed=seed, progress=progress)
     except InfeasibleError as error:
         if error.result is not None:
             written.write(error.result)
@@ -262,9 +264,9 @@ def recommend(
     return result
 
 
-def _check_emit(scenario: Scenario, emit: Path) -> None:
+def _check_emit(scenario: "ScenarioFile", emit: Path) -> None:
     """Refuse the files of a thread plan where there is none, before anything is simulated."""
-    from forecache.models.advice.answers import load_cases, name_of
+    from forecache.models.advice.cases import load_cases
     from forecache.models.advice.thread_plan.lines import can_be_placed
     from forecache.models.plan.one_node import check_one_node
     from forecache.output import check_folder_target
@@ -275,7 +277,7 @@ def _check_emit(scenario: Scenario, emit: Path) -> None:
     engine = load_cases(scenario)[0][1].engine
     if not can_be_placed(engine):
         raise InputError(
-            f"{name_of(scenario)}: {engine.id} has no thread plan, since a service runs it; emit "
+            f"{scenario.name}: {engine.id} has no thread plan, since a service runs it; emit "
             "takes redis, valkey and memcached."
         )
 

@@ -23,9 +23,10 @@ from ..results.latency import LatencyDistribution
 from ..results.points import LoadPoint, Point
 from ..results.provenance import provenance
 from ..scenario.schema import Scenario
+from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import Case
 from ..scenario.workload import CONSTANT_RATE
-from .cases import ScenarioSource, load_cases, name_of, thread_candidates
+from .cases import load_cases, thread_candidates
 from .choice import Candidate, Choice, choose
 from .limits import Limit, limits_of, standing_of
 from .next_measurement import MeasureNext, next_measurement
@@ -145,8 +146,9 @@ def simulate(
     The result does not depend on the executor, nor on the number of jobs at a time without one:
     as many as cores if left out.
     """
-    systems = load_cases(scenario)
-    with named(name_of(scenario)), workers(executor, count=jobs) as where:
+    given = read_scenario(scenario)
+    systems = load_cases(given)
+    with named(given.name), workers(executor, count=jobs) as where:
         found = candidates_of(systems, seed=seed, progress=progress, executor=where)
     return Simulated(
         **summary_of(systems[0][0].scenario, systems[0][1]),
@@ -168,7 +170,8 @@ def recommend(
         The data do not fit, or no candidate meets the scenario's SLO; the error's `result` is what
         is returned otherwise, with `closest` in place of the recommended `setting`.
     """
-    return recommend_of(load_cases(scenario), file=name_of(scenario), seed=seed, progress=progress)
+    given = read_scenario(scenario)
+    return recommend_of(load_cases(given), file=given.name, seed=seed, progress=progress)
 
 
 def recommend_of(
@@ -358,9 +361,10 @@ def explain(
     from ..breakdown.latency import latency_breakdown_of
     from ..breakdown.timeline import write_timeline
 
-    asked = load_cases(scenario)
+    given = read_scenario(scenario)
+    asked = load_cases(given)
     systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
-    with named(name_of(scenario)), workers() as where:
+    with named(given.name), workers() as where:
         found = candidates_of(systems, seed=seed, progress=progress, executor=where)
         if all(set(each.prediction.case.given) <= {"io_threads"} for each in found):
             choice = choose(found)
@@ -379,7 +383,7 @@ def explain(
     looked_at = found[shown.point].prediction
     moved_by = None
     if sensitivity:
-        moved_by = _sensitivity(looked_at, asked, name=name_of(scenario), seed=seed, say=progress)
+        moved_by = _sensitivity(looked_at, asked, name=given.name, seed=seed, say=progress)
         if moved_by.measure_next.quantity == measure_next.quantity:
             measure_next = moved_by.measure_next
     if progress is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles import load_host
@@ -15,9 +14,9 @@ from ..engines.commands import check_bytes_on_the_way, check_commands
 from ..engines.generator import GeneratorProfile, load_generator
 from ..engines.profile import EngineProfile, load_engine
 from ..prediction.system import System
-from ..scenario.kinds import NODE, check_kind
+from ..scenario.kinds import NODE
 from ..scenario.schema import Scenario
-from ..scenario.source import content_of
+from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from ..step_times.persistence import check_persistence
 from ..step_times.sharing import check_cores, sharing
@@ -25,8 +24,6 @@ from ..step_times.tls import check_abilities
 
 MEMCACHED_TOOL = "memtier-benchmark"
 """The load generator of Memcached: the others speak the protocol of Redis only."""
-
-ScenarioSource = str | Path | Mapping[str, Any]
 
 MACHINE_FIELDS = ("host", "engine", "engine_version")
 """Fields whose lists ask `recommend` for a plan of one node (`plan/one_node.py`)."""
@@ -86,22 +83,14 @@ def load_cases(source: ScenarioSource) -> list[tuple[Case[Scenario], System]]:
     source
         Path of a scenario file, or its content.
     """
-    file = name_of(source)
-    data = content_of(source)
-    check_kind(data, file=file, valid=[NODE])
+    given = read_scenario(source)
+    given.kind([NODE])
     systems = Systems()
-    found = []
-    for case in expand(data, file=file, schema=Scenario):
-        try:
-            found.append(systems.of(case))
-        except InputError as error:
-            raise InputError(f"{file}: {error}") from None
-    return found
-
-
-def name_of(source: ScenarioSource) -> str:
-    """What to call a scenario in messages."""
-    return "scenario" if isinstance(source, Mapping) else str(source)
+    cases = expand(given.data, file=given.name, schema=Scenario)
+    try:
+        return [systems.of(case) for case in cases]
+    except InputError as error:
+        raise InputError(f"{given.name}: {error}") from None
 
 
 def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:

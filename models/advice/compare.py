@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from forecache.hwprofiles.files import named
 from forecache.sim.errors import InputError
@@ -18,18 +17,12 @@ from forecache.sim.statistics import Estimate
 
 from ..footprint.node import node_room
 from ..prediction.predict import SERVER_CPU, Prediction, Progress
-from ..prediction.system import System
 from ..results.displayed import Displayed
 from ..results.points import Point
 from ..results.provenance import Provenance, provenance
-from ..scenario.sweeps import Case
-from .answers import (
-    ScenarioSource,
-    candidates_of,
-    check_threads_only,
-    load_cases,
-    name_of,
-)
+from ..scenario.source import ScenarioSource, read_scenario
+from .answers import candidates_of, check_threads_only
+from .cases import load_cases
 from .choice import Candidate, choose
 from .node_answers import NodeAnswer, summary_of
 from .paired import (
@@ -74,13 +67,15 @@ def compare(
 
     A scenario that sweeps io_threads stands for the setting that `recommend` chooses.
     """
-    sources = first, second
-    names = _names(sources)
-    systems: list[list[tuple[Case[Any], System]]] = []
-    for source, name in zip(sources, names, strict=True):
-        found = load_cases(source)
+    given = read_scenario(first), read_scenario(second)
+    names = [each.name for each in given]
+    if names[0] == names[1]:
+        if not any(isinstance(source, Mapping) for source in (first, second)):
+            raise InputError(f"{names[0]}: found the same file twice; valid are two scenarios.")
+        names = ["first", "second"]
+    systems = [load_cases(each) for each in given]
+    for found, name in zip(systems, names, strict=True):
         check_threads_only(found, file=name)
-        systems.append(found)
     with named(" and ".join(names)), workers() as where:
         together = candidates_of(
             [*systems[0], *systems[1]], seed=seed, progress=progress, executor=where
@@ -93,16 +88,6 @@ def compare(
         differences=differences(one, other),
         provenance=provenance(seed=seed),
     )
-
-
-def _names(sources: Sequence[ScenarioSource]) -> list[str]:
-    """What to call both; two mappings are told apart."""
-    given = [name_of(source) for source in sources]
-    if given[0] != given[1]:
-        return given
-    if not any(isinstance(source, Mapping) for source in sources):
-        raise InputError(f"{given[0]}: found the same file twice; valid are two scenarios.")
-    return ["first", "second"]
 
 
 def _chosen(candidates: Sequence[Candidate]) -> Candidate:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from forecache.sim.errors import InputError
@@ -14,8 +12,7 @@ from forecache.sim.plain import Result
 from ..prices.table import PriceTable, load_prices
 from ..results.consistency import Checked
 from ..results.displayed import Displayed
-from ..scenario.kinds import check_kind
-from ..scenario.source import content_of
+from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from .beside import BillLine, NotPriced
 from .bill import (
@@ -109,7 +106,7 @@ class CostAnswer(Displayed):
     points: list[CostPoint]
 
 
-def cost(scenario: str | Path | Mapping[str, Any]) -> CostAnswer:
+def cost(scenario: ScenarioSource) -> CostAnswer:
     """What a cache costs a month.
 
     Parameters
@@ -117,14 +114,13 @@ def cost(scenario: str | Path | Mapping[str, Any]) -> CostAnswer:
     scenario
         Path of a scenario of `kind: cost`, or its content.
     """
-    file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
-    data = content_of(scenario)
-    check_kind(data, file=file, valid=["cost"])
-    cases = expand(data, file=file, schema=CostScenario)
+    given = read_scenario(scenario)
+    given.kind(["cost"])
+    cases = expand(given.data, file=given.name, schema=CostScenario)
     try:
         points = [_point(case, load_prices(case.scenario.prices)) for case in cases]
     except InputError as error:
-        raise InputError(f"{file}: {error}") from None
+        raise InputError(f"{given.name}: {error}") from None
     for point in points:
         check_cost(point)
     table = load_prices(cases[0].scenario.prices)

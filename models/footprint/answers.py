@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
@@ -21,9 +19,9 @@ from ..layouts.keys import Blocks
 from ..results.consistency import Checked
 from ..results.displayed import Displayed
 from ..scenario.command_table import commands_on
-from ..scenario.kinds import NODE, check_kind
+from ..scenario.kinds import NODE
 from ..scenario.schema import Persistence, Scenario
-from ..scenario.source import content_of
+from ..scenario.source import ScenarioFile, ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from ..scenario.workload import AskedOther, Workload
 from .baseline import process_bytes
@@ -35,8 +33,6 @@ from .schema import Forking, MemoryScenario, Population, Strings
 from .weigh import KeyBytes, Weight, beside_of, node_of, weigh
 
 MEMORY = "memory"
-
-ScenarioSource = str | Path | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -137,10 +133,9 @@ def memory(source: ScenarioSource) -> MemoryAnswer:
         A scenario of `kind: memory`, or one of a node, whose keys and values are taken; path of its
         file, or its content.
     """
-    file = "scenario" if isinstance(source, Mapping) else str(source)
-    data = content_of(source)
-    points = []
-    for case in _cases(data, file=file):
+    given = read_scenario(source)
+    file, points = given.name, []
+    for case in _cases(given):
         try:
             points.append(_point(case))
             check_memory(points[-1])
@@ -178,8 +173,9 @@ def check_memory(point: MemoryPoint) -> None:
     )
 
 
-def _cases(data: dict[str, Any], *, file: str) -> list[Case[MemoryScenario]]:
-    if check_kind(data, file=file, valid=[MEMORY, NODE]) == MEMORY:
+def _cases(given: ScenarioFile) -> list[Case[MemoryScenario]]:
+    data, file = given.data, given.name
+    if given.kind([MEMORY, NODE]) == MEMORY:
         return expand(data, file=file, schema=MemoryScenario)
     cases: list[Case[MemoryScenario]] = []
     for case in expand(data, file=file, schema=Scenario):

@@ -32,7 +32,6 @@ from forecache.sim.executors import as_they_end
 from forecache.sim.plain import Result, plain
 from forecache.sim.processes import usable_cores, workers
 
-from ..advice.cases import ScenarioSource, name_of
 from ..over_time.kept_runs import source_digest
 from ..over_time.runs import check_seeds
 from ..prediction.predict import Progress
@@ -40,8 +39,8 @@ from ..results.columns import INTEGER, Row, cell_of, type_of
 from ..results.consistency import DOES_NOT_HOLD
 from ..results.displayed import Displayed
 from ..results.provenance import Provenance, provenance
-from ..scenario.kinds import KINDS, NODE, check_kind
-from ..scenario.source import content_of
+from ..scenario.kinds import KINDS, NODE
+from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import Sweep
 from .folder import SweepFolder, batch_of, load_pyarrow
 from .points import Chunk, Work, answer_chunk, check_chunk, columns_of, file_digest
@@ -174,13 +173,12 @@ def sweep(
     IncompleteError
         Workers were killed again and again; all whole batches are written.
     """
-    file = name_of(source)
-    data = content_of(source)
-    kind = check_kind(data, file=file, valid=list(KINDS))
+    given = read_scenario(source)
+    file, kind = given.name, given.kind(list(KINDS))
     folder = Path(out)
     with named(file):
         asked = _asked(kind, seed=seed, seeds=seeds, nominal=nominal)
-        points = Sweep(data, file=file)
+        points = Sweep(given.data, file=file)
         points.check_points(MOST_POINTS)
         size = _batch_size(batch, kind, asked, folder)
         count = jobs or usable_cores()

@@ -6,7 +6,7 @@ run over minutes and hours and answer with a `Run` for each point of their sweep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,12 @@ from forecache.sim.errors import IncompleteError, InputError
 from forecache.sim.processes import processes
 
 from ..advice import answers
-from ..advice.answers import ScenarioSource, name_of
 from ..advice.node_answers import Simulated
 from ..prediction.predict import Progress
 from ..results.provenance import provenance
 from ..results.series import RunsOverTime
-from ..scenario.kinds import KINDS, NODE, check_kind
-from ..scenario.source import content_of
+from ..scenario.kinds import KINDS, NODE
+from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from .cluster.schema import ClusterScenario
 from .kept_runs import KeptRuns
@@ -31,20 +30,11 @@ from .overcommit.schema import OvercommitScenario
 from .runs import check_seeds, run_points
 from .serverless.schema import ServerlessScenario
 
+_OVER_TIME = [name for name, kind in KINDS.items() if kind.run_at]
+"""Kinds that run over time."""
+
 _MOST_NAMED = 10
 """Missing runs that a message names."""
-
-
-def kind_of(data: Mapping[str, Any], *, file: str) -> str:
-    """The kind of a scenario."""
-    return check_kind(
-        data, file=file, valid=[NODE, *(name for name, kind in KINDS.items() if kind.run_at)]
-    )
-
-
-def _read(source: ScenarioSource) -> tuple[str, dict[str, Any]]:
-    """What to call a scenario in messages, and its fields."""
-    return name_of(source), content_of(source)
 
 
 def _check_work(
@@ -105,10 +95,11 @@ def simulate(
     IncompleteError
         Workers were killed; `result` has the points that are there.
     """
-    file, data = _read(source)
-    if kind_of(data, file=file) != NODE:
+    given = read_scenario(source)
+    file = given.name
+    if given.kind([NODE, *_OVER_TIME]) != NODE:
         return simulate_over_time(
-            source,
+            given,
             seed=seed,
             seeds=seeds,
             jobs=jobs,
@@ -124,7 +115,7 @@ def simulate(
         )
     if resume is not None:
         raise InputError(f"{file}: found a folder to resume for a node; valid is none.")
-    return answers.simulate(source, seed=seed, jobs=jobs, executor=executor, progress=progress)
+    return answers.simulate(given, seed=seed, jobs=jobs, executor=executor, progress=progress)
 
 
 def simulate_over_time(
@@ -138,10 +129,10 @@ def simulate_over_time(
     progress: Progress | None = None,
 ) -> RunsOverTime:
     """Simulate every point of a scenario that runs over time, as `simulate` does."""
-    file, data = _read(source)
-    name = check_kind(data, file=file, valid=[name for name, kind in KINDS.items() if kind.run_at])
+    given = read_scenario(source)
+    file, name = given.name, given.kind(_OVER_TIME)
     numbers = check_seeds(seed, seeds)
-    cases = expand(data, file=file, schema=KINDS[name].schema)
+    cases = expand(given.data, file=file, schema=KINDS[name].schema)
     own = 1 if executor is not None else min(jobs or 1, seeds * len(cases))
     try:
         _check_work(cases, seeds=seeds, workers=own, progress=progress)

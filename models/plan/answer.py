@@ -13,13 +13,11 @@ from forecache.hwprofiles.files import named, parse
 from forecache.sim.errors import InfeasibleError
 from forecache.sim.processes import workers
 
-from ..advice.answers import ScenarioSource, name_of
 from ..cost.beside import BACKUPS, nodes_usd
 from ..prediction.predict import Progress
 from ..results.consistency import Checked
 from ..results.provenance import provenance
-from ..scenario.kinds import check_kind
-from ..scenario.source import content_of
+from ..scenario.source import ScenarioSource, read_scenario
 from .bill.data_tiering import data_tiering_of
 from .bill.lines import billed
 from .compression.effect import effect_of
@@ -46,10 +44,9 @@ def load_plan(source: ScenarioSource) -> tuple[PlanScenario, str]:
     InputError
         The file or a field is not valid.
     """
-    file = name_of(source)
-    data = content_of(source)
-    check_kind(data, file=file, valid=["plan"])
-    return parse(PlanScenario, data, file=file), file
+    given = read_scenario(source)
+    given.kind(["plan"])
+    return parse(PlanScenario, given.data, file=given.name), given.name
 
 
 def plan(

@@ -14,12 +14,12 @@ from forecache.hwprofiles import list_instances
 from forecache.hwprofiles.files import did_you_mean, named
 from forecache.sim.errors import InputError
 
-from ..advice.cases import MACHINE_FIELDS, ScenarioSource, is_list, machine_lists
+from ..advice.cases import MACHINE_FIELDS, is_list, machine_lists
 from ..prediction.predict import Progress
 from ..scenario.command_table import DESCRIBED_BY
-from ..scenario.kinds import NODE, check_kind
+from ..scenario.kinds import NODE
 from ..scenario.schema import Scenario
-from ..scenario.source import content_of
+from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import expand
 from .answer import plan
 from .results import PlanAnswer
@@ -43,20 +43,20 @@ def recommended(
     InfeasibleError
         None of them meets the slo.
     """
-    given = isinstance(source, Mapping)
-    file = "scenario" if given else str(source)
-    data = content_of(source)
-    check_kind(data, file=file, valid=[NODE])
-    with named(file):
-        return plan(plan_of_one_node(data, file=file), seed=seed, progress=progress)
+    given = read_scenario(source)
+    given.kind([NODE])
+    with named(given.name):
+        asked = plan_of_one_node(given.data, file=given.name)
+        return plan(asked, seed=seed, progress=progress)
 
 
 def check_one_node(source: ScenarioSource, *, why: str) -> None:
     """Refuse lists of hosts, engines or versions, with an `InputError` that ends with `why`."""
-    data = content_of(source)
-    if found := machine_lists(data):
-        file = "scenario" if isinstance(source, Mapping) else str(source)
-        raise InputError(f"{file}: field {found[0]!r}: found a list; valid is one, since {why}.")
+    given = read_scenario(source)
+    if found := machine_lists(given.data):
+        raise InputError(
+            f"{given.name}: field {found[0]!r}: found a list; valid is one, since {why}."
+        )
 
 
 def plan_of_one_node(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:

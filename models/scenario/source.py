@@ -1,4 +1,4 @@
-"""A scenario as it is given: the path of a file, or a mapping of the same shape.
+"""The one reader of scenarios, given as the path of a file or as a mapping of the same shape.
 
 From Python, numbers and lists may be those of NumPy, pandas, polars or Arrow; they become here what
 a YAML file would have held, so that nothing below has to know of them.
@@ -6,14 +6,42 @@ a YAML file would have held, so that nothing below has to know of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.named_files import read_with_files
 
+from .kinds import check_kind
+
 _LONGEST_RANGE = 100_000
 """Numbers of a `range` outside a sweep that are written out as a list."""
+
+
+@dataclass(frozen=True)
+class ScenarioFile:
+    """A scenario that was read; whoever is given one does not read it again."""
+
+    name: str
+    """What messages call it: the path, or `scenario` of a mapping."""
+    data: dict[str, Any]
+    """Its fields, in which a field may be a sweep."""
+
+    def kind(self, valid: Sequence[str]) -> str:
+        """Which of the valid kinds it is of; refuses any other with an `InputError`."""
+        return check_kind(self.data, file=self.name, valid=valid)
+
+
+ScenarioSource = str | Path | Mapping[str, Any] | ScenarioFile
+
+
+def read_scenario(source: ScenarioSource) -> ScenarioFile:
+    """Read a scenario, unless it was read already; see `content_of`."""
+    if isinstance(source, ScenarioFile):
+        return source
+    name = "scenario" if isinstance(source, Mapping) else str(source)
+    return ScenarioFile(name, content_of(source))
 
 
 def content_of(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
