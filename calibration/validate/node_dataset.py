@@ -16,7 +16,6 @@ from forecache.hwprofiles.schema import HostProfile
 from forecache.models.breakdown.explain import steps_of
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
-from forecache.models.prediction.effort import AskedRuns, Batch, check_count, check_runs
 from forecache.models.prediction.predict import (
     LATENCIES,
     QUANTILE_BELOW,
@@ -24,7 +23,7 @@ from forecache.models.prediction.predict import (
     Metrics,
     Prediction,
 )
-from forecache.models.prediction.run_length import window
+from forecache.models.prediction.run_length import AskedRuns, Batch, check_count, check_runs, window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario

@@ -15,8 +15,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..prediction.backlog import SATURATED
 from ..prediction.predict import CLIENTS, TURNS, WORKERS, Prediction, predict_cases
+from ..prediction.run_length import SATURATED
 from ..prediction.system import System
 from ..results.points import NextBottleneck
 from ..scenario.arrivals import Bursts

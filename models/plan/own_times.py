@@ -23,10 +23,17 @@ import numpy as np
 from forecache.sim.streams import generator
 
 from ..breakdown.explain import steps_of
-from ..prediction.corrected import INSIDE, SLEEP, CorrectedSystem, Corrections, corrected
 from ..prediction.predict import DRAWS, SERVER_CPU, Prediction, predict_cases
 from ..prediction.simulation import times_of
-from ..prediction.system import Numbers, System
+from ..prediction.system import (
+    INSIDE,
+    SLEEP,
+    CorrectedSystem,
+    Corrections,
+    Numbers,
+    System,
+    corrected,
+)
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
 from .results import OwnTimes, ThreadShare

@@ -44,7 +44,7 @@ from forecache.hwprofiles.speed import HostSpeed, asleep_us
 from forecache.sim.histogram import N_BUCKETS, LatencyHistogram, bucket_bounds_ps
 
 from ..step_times.interruptions import LONGEST_INTERRUPTION_US, late_wake_ups
-from .backlog import SATURATED
+from .run_length import SATURATED
 
 if TYPE_CHECKING:
     from .predict import Prediction

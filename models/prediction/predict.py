@@ -32,10 +32,21 @@ from ..scenario.workload import CONSTANT_RATE
 from ..step_times.inputs import NodeInputs
 from ..step_times.stalls import code_shares
 from ..step_times.workload_caches import scenario_memory_load
-from .backlog import SATURATED, Growth, grows, growth_of
-from .effort import AskedRuns, Batch, check_count, check_runs
 from .pauses import longest_probable_ms
-from .run_length import NEAR, Pilot, Window, window
+from .run_length import (
+    NEAR,
+    SATURATED,
+    AskedRuns,
+    Batch,
+    Growth,
+    Pilot,
+    Window,
+    check_count,
+    check_runs,
+    grows,
+    growth_of,
+    window,
+)
 from .simulation import at_rate, pilot_run, run, times_near, times_of
 from .system import System
 from .uncertainty import Z95

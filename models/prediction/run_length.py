@@ -1,13 +1,19 @@
-"""How long to simulate, by what has to happen in a run."""
+"""How long to simulate, whether a backlog has settled by then, and how long runs take."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from forecache.sim.calendar import horizon_ps
+import numpy as np
 
+from forecache.sim.calendar import horizon_ps
+from forecache.sim.effort import check_work
+from forecache.sim.processes import usable_cores
+
+from ..node.simulate import Flow, NodeResult
 from ..step_times.inputs import NodeInputs
 from ..step_times.sharing import shares_cores
 from ..step_times.stalls import stalls_of
@@ -233,3 +239,216 @@ def longest_ps(inputs: NodeInputs) -> int:
     workload = inputs.scenario.workload
     agents = inputs.scenario.io_threads + inputs.scenario.generator_threads + workload.clients
     return min(_LONGEST_PS, horizon_ps(agents) - 1)
+
+
+# --- whether an open loop's backlog has settled, or grows -----------------------------------------
+
+# The backlog is the requests that are due and not completed. Below capacity it has a stationary
+# distribution, beyond capacity it grows by what arrives less what can be done. Both are told from
+# one run by the means of equal parts of its window (batch means).
+
+
+SATURATED = 0.95
+"""Utilisation from which a station counts as the limit."""
+
+PARTS = 8
+"""Equal parts of a window whose means are compared."""
+
+_FEWEST_PARTS = 4
+"""Fewer say little of how much they vary."""
+
+_SETTLED_T = 2.0
+"""A growth of fewer standard errors is no trend. One in twenty windows shows more by chance alone:
+it is looked at once more, twice as long."""
+
+_DRAINS_T = -3.0
+"""A backlog that shrinks by more standard errors was left by how the run began."""
+
+_OVERLOADED_T = 3.0
+"""A growth of more standard errors is overload: one window of a hundred by chance, and only one
+that kept showing a trend while it was lengthened is asked."""
+
+_LEAST_ERROR = 0.001
+"""Relative standard error that the throughput of a window has at least. Parts of a run that repeat
+each other exactly would claim to know it better than their ends do."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Requests a second by which a backlog grows, and its standard error.
+
+    Attributes
+    ----------
+    caught_up
+        Whether the connections did catch up with what was due, late in the window. Then the backlog
+        is what queues are; if not, what completes is what can be done.
+    speeds_up
+        Whether more completes in the second half of the window than in the first, by more than
+        chance: threads are being started.
+    left_over
+        Whether the window begins with more than connections carry, and than is ever due in its
+        second half: with what the run's beginning left.
+    """
+
+    rps: float
+    error_rps: float
+    caught_up: bool
+    speeds_up: bool = False
+    left_over: bool = False
+
+    @property
+    def in_errors(self) -> float:
+        """The growth in standard errors."""
+        return self.rps / self.error_rps
+
+
+def growth_of(result: NodeResult) -> Growth:
+    """The growth of the backlog of one run of an open loop.
+
+    Where connections never catch up, it is the rate of arrivals less that of completions, which
+    hardly varies; else what arrived in the window and did not complete.
+    """
+    flow = result.flow
+    if flow is None:
+        raise ValueError("a closed loop has no backlog")
+    begins_ps, ends_ps = flow.window_ps
+    window_s = (ends_ps - begins_ps) / _PS_PER_S
+    arrived = result.counters["arrivals"]
+    late = _late(flow)
+    caught_up = bool(late.min() <= flow.connections)
+    left_over = bool(flow.at_start > max(flow.connections, late.max()))
+    changes = np.diff(_at_parts(flow, flow.backlog if caught_up else flow.completed))
+    # Of Poisson arrivals, and of as many completions.
+    least = math.sqrt(2.0 * max(arrived, 1)) / window_s
+    rps = (arrived - result.completions) / window_s
+    if not caught_up:
+        rps = flow.rate_rps - result.throughput_rps
+        least = least if len(changes) < _FEWEST_PARTS else _LEAST_ERROR * flow.rate_rps
+    found = 0.0
+    if len(changes) >= _FEWEST_PARTS:
+        found = float(np.std(changes, ddof=1)) * math.sqrt(len(changes)) / window_s
+    error_rps = max(found, least)
+    half_s = window_s / 2.0
+    halves = changes[: len(changes) // 2].sum(), changes[len(changes) // 2 :].sum()
+    # The difference of two halves errs twice as much as their mean does.
+    speeds_up = not caught_up and (halves[1] - halves[0]) / half_s > 2.0 * _SETTLED_T * error_rps
+    return Growth(rps, error_rps, caught_up, bool(speeds_up), left_over)
+
+
+def _late(flow: Flow) -> np.ndarray:
+    """The backlog in a window's second half, or in its last cycle if that is longer."""
+    begins_ps, ends_ps = flow.window_ps
+    since_ps = min((begins_ps + ends_ps) / 2, ends_ps - flow.cycle_ps)
+    return np.append(flow.backlog[flow.times_ps >= since_ps], flow.at_end)
+
+
+def _at_parts(flow: Flow, counts: np.ndarray) -> np.ndarray:
+    """A count at the ends of equal parts of the window; of whole cycles, where there are some."""
+    begins_ps, ends_ps = flow.window_ps
+    parts = PARTS
+    if flow.cycle_ps > 0:
+        parts = min(PARTS, round((ends_ps - begins_ps) / flow.cycle_ps))
+    if parts < _FEWEST_PARTS or len(counts) < PARTS:
+        return counts[:0]
+    return np.interp(np.linspace(begins_ps, ends_ps, parts + 1), flow.times_ps, counts)
+
+
+def is_decided(growth: Growth) -> bool:
+    """Whether a backlog shows no trend, or grows because all that can be done is done."""
+    if growth.caught_up:
+        return _DRAINS_T < growth.in_errors < _SETTLED_T and not growth.left_over
+    return grows([growth]) and not growth.speeds_up
+
+
+def grows(growths: Sequence[Growth]) -> bool:
+    """Whether the backlog grows in runs of one scenario, taken together."""
+    together = mean_growth(growths)
+    return together.in_errors > _OVERLOADED_T
+
+
+def mean_growth(growths: Sequence[Growth]) -> Growth:
+    """The mean growth of runs that differ in their random streams only."""
+    count = len(growths)
+    error_rps = math.sqrt(sum(growth.error_rps**2 for growth in growths)) / count
+    mean_rps = sum(growth.rps for growth in growths) / count
+    return Growth(mean_rps, error_rps, any(growth.caught_up for growth in growths))
+
+
+# --- how long runs take, said or refused before they begin ---------------------------------------
+
+
+_RUN_S = 0.006
+"""Setting up a run: durations, tables, an array for the state."""
+
+_REQUEST_S = 0.7e-6
+"""A request, with the events of all that it passes."""
+
+_EVENT_S = 6e-8
+"""An event, where a pilot run has counted them."""
+
+_SIMULATED_S = 1e-4
+"""A simulated second in which nothing is asked: threads that look, timers, interruptions."""
+
+
+def check_count(points: int, runs: int) -> None:
+    """Refuse more runs and points than can be set up in reasonable time."""
+    check_work(
+        runs * _RUN_S,
+        f"{points:,} point{'s' if points != 1 else ''} of a node with {runs:,} runs",
+        smaller="fewer points",
+        progress=None,
+    )
+
+
+class Batch(NamedTuple):
+    """A number of runs, and how long each is: see `run_length.window`."""
+
+    runs: int
+    requests: int
+    brief: bool = False
+
+
+class AskedRuns(NamedTuple):
+    """Runs of one point, what they simulate, and how fast that is."""
+
+    inputs: NodeInputs
+    pilot: Pilot
+    batches: tuple[Batch, ...]
+
+
+def run_s(inputs: NodeInputs, pilot: Pilot, *, requests: int, brief: bool = False) -> float:
+    """Seconds of one core that a run takes, estimated: the same on every machine."""
+    end_ps = window(inputs, pilot, requests=requests, brief=brief).end_ps
+    return _run_s(pilot, end_ps / _PS_PER_S)
+
+
+def _run_s(pilot: Pilot, end_s: float) -> float:
+    by_request = pilot.rate_rps * _REQUEST_S + _SIMULATED_S
+    return _RUN_S + end_s * max(by_request, pilot.events_per_s * _EVENT_S)
+
+
+def check_runs(
+    asked: Sequence[AskedRuns],
+    *,
+    points: int,
+    progress: Callable[[str], None] | None,
+) -> None:
+    """Say how long the runs of all points take, or refuse them."""
+    seconds = longest_s = 0.0
+    runs = 0
+    for point in asked:
+        for count, requests, brief in point.batches:
+            window_ps = window(point.inputs, point.pilot, requests=requests, brief=brief)
+            end_s = window_ps.end_ps / _PS_PER_S
+            longest_s = max(longest_s, end_s)
+            seconds += count * _run_s(point.pilot, end_s)
+            runs += count
+    noun = "point" if points == 1 else "points"
+    check_work(
+        seconds,
+        f"{points:,} {noun} of a node with {runs:,} runs, the longest of {longest_s:,.3g} "
+        "simulated seconds",
+        smaller="fewer points, or what is rare (a slow command, a snapshot) more often",
+        progress=progress,
+        workers=usable_cores(),
+    )

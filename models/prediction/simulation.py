@@ -12,13 +12,15 @@ from ..node.simulate import NodeResult, simulate_node
 from ..step_times.inputs import NodeInputs, kept
 from ..step_times.stages import node_times
 from ..step_times.stalls import code_shares, stalls_of
-from .backlog import grows, growth_of, is_decided
 from .node_setup import node_setup
 from .run_length import (
     MOST_REQUESTS,
     Pilot,
     Window,
     cycle_ps,
+    grows,
+    growth_of,
+    is_decided,
     longest_ps,
     settling_ps,
     slices_ps,
@@ -184,7 +186,7 @@ def run(
     """Simulate a scenario once.
 
     An open loop whose backlog has not settled is simulated again for longer, until it has or is
-    found overloaded (`backlog.grows`).
+    found overloaded (`run_length.grows`).
 
     Parameters
     ----------

@@ -10,9 +10,8 @@ import pytest
 from forecache.models.advice.answers import load_cases, point_of
 from forecache.models.advice.limits import limits_of
 from forecache.models.node.simulate import NodeResult, simulate_node
-from forecache.models.prediction.backlog import Growth, grows, growth_of, is_decided
 from forecache.models.prediction.predict import LATENCIES, Prediction, predict_cases
-from forecache.models.prediction.run_length import window
+from forecache.models.prediction.run_length import Growth, grows, growth_of, is_decided, window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
 from verification.nodes.open_loops import ENGINES, check_policy
 from verification.nodes.sample_node import sample_setup, sample_times

@@ -21,9 +21,8 @@ from forecache.models.plan.own_times import (
     together,
 )
 from forecache.models.plan.results import OwnTimes
-from forecache.models.prediction.corrected import CorrectedSystem, Corrections
 from forecache.models.prediction.predict import Prediction, predict_cases
-from forecache.models.prediction.system import System
+from forecache.models.prediction.system import CorrectedSystem, Corrections, System
 from forecache.models.prediction.uncertainty import Draw
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case

@@ -16,7 +16,6 @@ from forecache.models.advice import answers
 from forecache.models.advice.limits import limits_of
 from forecache.models.advice.objective import meets
 from forecache.models.prediction import simulation
-from forecache.models.prediction.backlog import SATURATED
 from forecache.models.prediction.predict import (
     CLIENTS,
     SERVER_CPU,
@@ -24,7 +23,7 @@ from forecache.models.prediction.predict import (
     Prediction,
     predict_cases,
 )
-from forecache.models.prediction.run_length import slices_ps
+from forecache.models.prediction.run_length import SATURATED, slices_ps
 from forecache.models.results.points import Point
 from forecache.models.step_times.stalls import stalls_of
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from forecache.models.advice.answers import load_cases
 from forecache.models.node.simulate import NodeResult
-from forecache.models.prediction.backlog import Growth, grows, growth_of
+from forecache.models.prediction.run_length import Growth, grows, growth_of
 from forecache.models.prediction.simulation import run, times_of
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.errors import InputError

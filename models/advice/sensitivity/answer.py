@@ -11,8 +11,8 @@ import numpy as np
 from forecache.sim.effort import check_work
 from forecache.sim.processes import usable_cores
 
-from ...prediction.effort import run_s
 from ...prediction.predict import DRAW_REQUESTS, Prediction, Progress
+from ...prediction.run_length import run_s
 from ..effects import Part, metric_of, uncertain_numbers
 from ..next_measurement import next_measurement
 from .choices import ChoiceInputs, PointOf
