@@ -43,8 +43,15 @@ from ..scenario.kinds import KINDS, NODE
 from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import Sweep
 from .folder import SweepFolder, batch_of, load_pyarrow
-from .points import Chunk, Work, answer_chunk, check_chunk, columns_of, file_digest
-from .rows import SweepOptions
+from .points import (
+    Chunk,
+    SweepOptions,
+    Work,
+    answer_chunk,
+    check_chunk,
+    columns_of,
+    file_digest,
+)
 
 MOST_POINTS = 10_000_000
 MOST_BATCH = 100_000

@@ -21,7 +21,7 @@ from forecache.models.advice.node_answers import (
 from forecache.models.advice.sensitivity.results import Sensitivity
 from forecache.models.cost.answer import CostAnswer
 from forecache.models.footprint.answers import MemoryAnswer
-from forecache.models.large_sweeps.rows import (
+from forecache.models.large_sweeps.points import (
     cost_columns,
     fact_columns,
     memory_columns,

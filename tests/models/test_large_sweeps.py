@@ -13,8 +13,7 @@ import pytest
 import forecache
 from forecache.models.advice.cases import load_cases
 from forecache.models.large_sweeps import folder as folder_module
-from forecache.models.large_sweeps.points import Chunk
-from forecache.models.large_sweeps.rows import SweepOptions, predicted
+from forecache.models.large_sweeps.points import Chunk, SweepOptions, predicted
 from forecache.models.large_sweeps.sweep import SweptPoints, sweep
 from forecache.models.prediction.predict import predict_cases
 from forecache.sim.errors import IncompleteError, InputError
