@@ -66,25 +66,27 @@ class SweepOptions:
     nominal: bool = False
 
 
-def predicted(case: Case[Scenario], system: System, asked: SweepOptions) -> Point:
+def predicted(case: Case[Scenario], system: System, options: SweepOptions) -> Point:
     """What is predicted of one point, in this thread: other points are at work beside it.
 
     In full it is what `simulate` answers. At the nominal numbers it is one of the runs that make up
     such an answer, with the station that limits and the verdict that follow from it.
     """
     here = InThisThread()
-    if not asked.nominal:
-        [found] = candidates_of([(case, system)], seed=asked.seed, progress=None, executor=here)
+    if not options.nominal:
+        [found] = candidates_of([(case, system)], seed=options.seed, progress=None, executor=here)
         return found.point
     [prediction] = predict_cases(
         [(case, system)],
-        seed=asked.seed,
+        seed=options.seed,
         draws=0,
         replications=1,
         requests=REQUESTS,
         executor=here,
     )
-    [limit] = limits_of([prediction], seed=asked.seed, search=False, following=False, executor=here)
+    [limit] = limits_of(
+        [prediction], seed=options.seed, search=False, following=False, executor=here
+    )
     return point_of(prediction, limit)
 
 
@@ -183,10 +185,10 @@ def _why(answer: PlanAnswer) -> str | None:
     return None if first is None else f"{first.what}: {first.why}"
 
 
-def planned(data: dict[str, Any], asked: SweepOptions) -> PlanAnswer:
+def planned(data: dict[str, Any], options: SweepOptions) -> PlanAnswer:
     """The plans of one point, or why there is none."""
     try:
-        return plan(data, seed=asked.seed, executor=InThisThread())
+        return plan(data, seed=options.seed, executor=InThisThread())
     except InfeasibleError as error:
         assert isinstance(error.result, PlanAnswer)
         return error.result
@@ -210,10 +212,10 @@ def _number_of(fact: Fact) -> Cell:
     return value if isinstance(value, int | float) else None
 
 
-def facts_of(kind: str, scenario: Any, asked: SweepOptions) -> list[Fact]:
+def facts_of(kind: str, scenario: Any, options: SweepOptions) -> list[Fact]:
     """What came of one point that runs over time; with several seeds means with intervals."""
     case = Case({}, scenario)
-    seeds = range(asked.seed, asked.seed + asked.seeds)
+    seeds = range(options.seed, options.seed + options.seeds)
     found = run_points(KINDS[kind].run, [case], seeds=seeds, executor=None, report=lambda _: None)
     return list(found.points[0].run.facts)
 
@@ -227,7 +229,7 @@ class Work:
 
     Attributes
     ----------
-    kind, template, asked
+    kind, template, options
         Which scenario, and how it is to be answered.
     sources
         `source_digest` of the forecache that asks.
@@ -237,7 +239,7 @@ class Work:
 
     kind: str
     template: Template
-    asked: SweepOptions
+    options: SweepOptions
     sources: str
     files: dict[str, str]
 
@@ -253,10 +255,10 @@ class Chunk(NamedTuple):
     """The values of the swept fields at each point."""
 
 
-def columns_of(kind: str, asked: SweepOptions) -> list[RowColumn]:
+def columns_of(kind: str, options: SweepOptions) -> list[RowColumn]:
     """The columns of an answer to a scenario of a kind, those of its swept fields apart."""
     if kind == NODE:
-        return point_columns(nominal=asked.nominal)
+        return point_columns(nominal=options.nominal)
     of_kind: Mapping[str, Callable[[], list[RowColumn]]] = {
         "memory": memory_columns,
         "cost": cost_columns,
@@ -289,7 +291,7 @@ class _Answering:
                     "content at the same path everywhere."
                 )
         self.work = work
-        self.columns = columns_of(work.kind, work.asked)
+        self.columns = columns_of(work.kind, work.options)
         self._systems = Systems()
 
     def rows(self, values: Sequence[Any]) -> list[Row]:
@@ -311,15 +313,15 @@ class _Answering:
         work = self.work
         if work.kind == NODE:
             case = Case(work.template.given(values), self._scenario(values))
-            return [predicted(*self._systems.of(case), work.asked)]
+            return [predicted(*self._systems.of(case), work.options)]
         data = work.template.filled(values)
         if work.kind == "memory":
             return memory(data).points
         if work.kind == "cost":
             return cost(data).points
         if work.kind == "plan":
-            return [planned(data, work.asked)]
-        return facts_of(work.kind, self._scenario(values), work.asked)
+            return [planned(data, work.options)]
+        return facts_of(work.kind, self._scenario(values), work.options)
 
 
 _SCENARIO = "scenario"

@@ -16,7 +16,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,8 +98,8 @@ class SweptPoints(Displayed):
     provenance: Provenance
 
 
-class _Told:
-    """Progress with the rate, and an estimate of what remains."""
+class _Rate:
+    """How many points are written, how fast, and an estimate of what remains."""
 
     def __init__(self, progress: Progress | None, *, points: int, done: int, files: int) -> None:
         self._progress, self._points = progress, points
@@ -184,56 +184,61 @@ def sweep(
     file, kind = given.name, given.kind(list(KINDS))
     folder = Path(out)
     with named(file):
-        asked = _asked(kind, seed=seed, seeds=seeds, nominal=nominal)
+        options = _options_of(kind, seed=seed, seeds=seeds, nominal=nominal)
         points = Sweep(given.data, file=file)
         points.check_points(MOST_POINTS)
-        size = _batch_size(batch, kind, asked, folder)
+        size = _batch_size(batch, kind, options, folder)
         count = jobs or usable_cores()
         if executor is not None:
             count = threads or getattr(executor, "_max_workers", None) or count
-        run = BatchedSweep(points, kind, asked, batch=size, threads=count, folder=folder)
-    kept = SweepFolder(folder, run.depends_on, _told_of(run, folder))
-    with kept.opened() as there:
+        run = BatchedSweep(points, kind, options, batch=size, threads=count, folder=folder)
+    store = SweepFolder(folder, run.depends_on, _manifest_of(run, folder))
+    with store.opened() as there:
         missing = [number for number in run.batches if number not in there]
         found = points.points - sum(len(run.points_of(number)) for number in missing)
         if found and progress is not None:
             progress(f"found {found:,} of {points.points:,} points in {folder}")
-        where = _Where(executor, None if executor is not None else count)
-        told = _Told(progress, points=points.points, done=found, files=len(there))
+        in_turn = executor is None and count == 1
+
+        def opened() -> AbstractContextManager[Executor | None]:
+            own = None if executor is not None else count
+            return nullcontext() if in_turn else workers(executor, count=own)
+
+        rate = _Rate(progress, points=points.points, done=found, files=len(there))
         try:
             with named(file):
-                _check(run, missing, where, progress)
-                told = _Told(progress, points=points.points, done=found, files=len(there))
-                _answer(run, missing, where, told, kept)
+                _check(run, missing, opened, progress)
+                rate = _Rate(progress, points=points.points, done=found, files=len(there))
+                _answer(run, missing, opened, rate, store)
         except _Lost:
-            written = told.written
+            written = rate.written
             raise IncompleteError(
                 f"workers were killed again and again, most likely because memory ran out; "
                 f"{written:,} of {points.points:,} points are in {folder}: the same command goes "
                 "on from there, with fewer at a time (--jobs) where memory is short.",
-                result=_result(run, kept, found, told),
+                result=_result(run, store, found, rate),
             ) from None
-        return _result(run, kept, found, told)
+        return _result(run, store, found, rate)
 
 
-def _result(run: BatchedSweep, kept: SweepFolder, found: int, told: _Told) -> SweptPoints:
+def _result(run: BatchedSweep, store: SweepFolder, found: int, rate: _Rate) -> SweptPoints:
     """What was written, `found` of it before."""
     return SweptPoints(
-        folder=str(kept.folder),
+        folder=str(store.folder),
         kind=run.work.kind,
         points=run.sweep.points,
         found=found,
-        answered=told.written - found,
-        files=told.files,
+        answered=rate.written - found,
+        files=rate.files,
         batch=run.batch,
         columns=[SweptColumn(name, type_) for name, type_ in run.schema],
-        unmet=kept.count("verdict", DOES_NOT_HOLD) if run.work.kind == NODE else None,
-        seconds=told.seconds,
-        provenance=provenance(seed=run.work.asked.seed),
+        unmet=store.count("verdict", DOES_NOT_HOLD) if run.work.kind == NODE else None,
+        seconds=rate.seconds,
+        provenance=provenance(seed=run.work.options.seed),
     )
 
 
-def _asked(kind: str, *, seed: int, seeds: int, nominal: bool) -> SweepOptions:
+def _options_of(kind: str, *, seed: int, seeds: int, nominal: bool) -> SweepOptions:
     """How points are answered; refuses what a kind does not have."""
     check_seeds(seed, seeds)
     over_time = KINDS[kind].run_at is not None
@@ -244,17 +249,17 @@ def _asked(kind: str, *, seed: int, seeds: int, nominal: bool) -> SweepOptions:
     return SweepOptions(seed, seeds, nominal)
 
 
-def _batch_size(batch: int | None, kind: str, asked: SweepOptions, folder: Path) -> int:
+def _batch_size(batch: int | None, kind: str, options: SweepOptions, folder: Path) -> int:
     """Points of a batch: as asked, as in the files that are there, or what suits the kind."""
     if batch is not None and not 1 <= batch <= MOST_BATCH:
         raise InputError(f"field batch: found {batch}; valid is 1 to {MOST_BATCH:,}.")
-    usual = _NOMINAL_BATCH if asked.nominal else _BATCHES.get(kind, _BATCH_OF_OTHERS)
+    usual = _NOMINAL_BATCH if options.nominal else _BATCHES.get(kind, _BATCH_OF_OTHERS)
     return batch or batch_of(folder) or usual
 
 
-def _told_of(run: BatchedSweep, folder: Path) -> dict[str, Any]:
+def _manifest_of(run: BatchedSweep, folder: Path) -> dict[str, Any]:
     """What the manifest says about the sweep besides what its results depend on."""
-    made = provenance(seed=run.work.asked.seed).to_dict()
+    made = provenance(seed=run.work.options.seed).to_dict()
     whole = run.work.template.filled([{"sweep": list(values)} for values in run.sweep.values])
     return {
         "points": run.sweep.points,
@@ -264,26 +269,14 @@ def _told_of(run: BatchedSweep, folder: Path) -> dict[str, Any]:
     }
 
 
-class _Where:
-    """Workers: those of the caller, or one's own, made anew where they were lost."""
-
-    def __init__(self, executor: Executor | None, jobs: int | None) -> None:
-        self._executor, self._jobs = executor, jobs
-
-    @contextmanager
-    def opened(self) -> Iterator[Executor | None]:
-        """An executor while the block runs; None for this thread."""
-        if self._executor is None and self._jobs == 1:
-            yield None
-        else:
-            with workers(self._executor, count=self._jobs) as found:
-                yield found
+Workers = Callable[[], AbstractContextManager[Executor | None]]
+"""The caller's executor, or a pool of our own, a new one each time; None for this thread."""
 
 
 def _through(
     batches: Iterable[PointBatch],
     function: Callable[[Chunk], Any],
-    where: _Where,
+    opened: Workers,
     *,
     added: Callable[[int], None],
     whole: Callable[[PointBatch], None],
@@ -299,7 +292,7 @@ def _through(
     batch = next(waiting, None)
     losses = 0
     while batch is not None:
-        with where.opened() as executor:
+        with opened() as executor:
             while batch is not None:
                 for place, found in _called(function, batch, executor):
                     batch.answers[place] = found
@@ -329,7 +322,9 @@ def _called(
         yield places[number], found
 
 
-def _check(run: BatchedSweep, missing: list[int], where: _Where, progress: Progress | None) -> None:
+def _check(
+    run: BatchedSweep, missing: list[int], opened: Workers, progress: Progress | None
+) -> None:
     """Check the scenarios of all points that are missing, before hours go into the first ones."""
     if not missing:
         return
@@ -346,7 +341,7 @@ def _check(run: BatchedSweep, missing: list[int], where: _Where, progress: Progr
     for chunk in run.chunks(first):
         check_chunk(chunk)  # most mistakes are in every point, and need no workers to be found
     batches = (PointBatch(0, list(run.chunks(each)), {}) for each in _together(run, missing))
-    _through(batches, check_chunk, where, added=added, whole=lambda _batch: None)
+    _through(batches, check_chunk, opened, added=added, whole=lambda _batch: None)
 
 
 def _together(run: BatchedSweep, missing: Sequence[int]) -> Iterator[range]:
@@ -363,7 +358,7 @@ def _together(run: BatchedSweep, missing: Sequence[int]) -> Iterator[range]:
 
 
 def _answer(
-    run: BatchedSweep, missing: Sequence[int], where: _Where, told: _Told, kept: SweepFolder
+    run: BatchedSweep, missing: Sequence[int], opened: Workers, rate: _Rate, store: SweepFolder
 ) -> None:
     """Answer the missing batches and write each once it is whole."""
     batches = (
@@ -371,10 +366,10 @@ def _answer(
     )
 
     def write(batch: PointBatch) -> None:
-        kept.write(batch.number, run.table(batch))
-        told.wrote(len(run.points_of(batch.number)))
+        store.write(batch.number, run.table(batch))
+        rate.wrote(len(run.points_of(batch.number)))
 
-    _through(batches, answer_chunk, where, added=told.add, whole=write)
+    _through(batches, answer_chunk, opened, added=rate.add, whole=write)
 
 
 # --- a sweep in batches ---------------------------------------------------------------------------
@@ -403,7 +398,7 @@ class BatchedSweep:
         self,
         sweep: Sweep,
         kind: str,
-        asked: SweepOptions,
+        options: SweepOptions,
         *,
         batch: int,
         threads: int,
@@ -416,10 +411,10 @@ class BatchedSweep:
         lists = zip(self._fields, sweep.values, strict=True)
         named_files = files_named([template.data, *({field: values} for field, values in lists)])
         self.files = {str(path): file_digest(path) for path in named_files}
-        self.work = Work(kind, template, asked, source_digest(), self.files)
+        self.work = Work(kind, template, options, source_digest(), self.files)
         self.pickled = pickle.dumps(self.work)
         self.types = [type_of(values) for values in sweep.values]
-        self.columns = columns_of(kind, asked)
+        self.columns = columns_of(kind, options)
         self.schema = [
             ("point", INTEGER),
             *zip(template.names, self.types, strict=True),
@@ -439,15 +434,15 @@ class BatchedSweep:
             digest.update(f"\n{name}".encode())
             for value in self.sweep.values[place]:
                 digest.update(_json(self._written(place, value)) + b",")
-        asked = self.work.asked
+        options = self.work.options
         return {
             "kind": self.work.kind,
             "scenario": digest.hexdigest(),
             "files": {os.path.relpath(path, folder): each for path, each in self.files.items()},
             "sources": self.work.sources,
-            "seed": asked.seed,
-            "seeds": asked.seeds,
-            "nominal": asked.nominal,
+            "seed": options.seed,
+            "seeds": options.seeds,
+            "nominal": options.nominal,
             "batch": self.batch,
             "numpy": np.__version__,
             "scipy": scipy.__version__,
