@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
@@ -37,7 +37,6 @@ from forecache.models.advice.answers import (
     ScenarioSource,
     check_threads_only,
     compare_threads,
-    compare_threads_and_inputs,
     load_cases,
     load_curve,
     thread_candidates,
@@ -318,11 +317,13 @@ def _target(
     """Curve, recommendation, latency under load and what moves it, for one host."""
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
-    how: Any = {"file": name, "seed": seed, "progress": progress, "plans_threads": True}
-    answer, moved_by = (
-        compare_threads_and_inputs(systems, **how)
-        if sensitivity
-        else (compare_threads(systems, **how), None)
+    answer, moved_by = compare_threads(
+        systems,
+        file=name,
+        seed=seed,
+        progress=progress,
+        plans_threads=True,
+        sensitivity=sensitivity,
     )
     advice = answer.recommendation
     threads = advice.chosen["io_threads"]

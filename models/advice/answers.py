@@ -181,14 +181,10 @@ def recommend_of(
     seed: int,
     progress: Progress | None,
 ) -> Recommended:
-    """The same of cases with their systems; `file` is what messages call them.
-
-    Raises
-    ------
-    InputError, InfeasibleError
-        As `recommend`.
-    """
-    result = compare_threads(systems, file=file, seed=seed, progress=progress, plans_threads=True)
+    """The same of cases with their systems; `file` is what messages call them."""
+    result, _ = compare_threads(
+        systems, file=file, seed=seed, progress=progress, plans_threads=True
+    )
     advice, slo = result.recommendation, result.recommendation.slo
     if advice.shortfall is not None:
         raise InfeasibleError(f"{file}: {advice.shortfall}.", result=result)
@@ -220,74 +216,46 @@ def compare_threads(
     seed: int,
     progress: Progress | None,
     plans_threads: bool = False,
-) -> Recommended:
+    sensitivity: bool = False,
+) -> tuple[Recommended, Sensitivity | None]:
     """Points and recommendation for cases that differ in io_threads, whether an SLO is met or not.
 
     Parameters
     ----------
     plans_threads
         Also say which CPUs the recommended threads and everything beside them get.
+    sensitivity
+        Also say which inputs move the chosen setting. The next measurement is told by the same
+        simulations then, where they are of the same quantity.
 
     Raises
     ------
     InputError
         The cases differ in something else.
     """
-    return _compared(systems, file=file, seed=seed, progress=progress, plans_threads=plans_threads)[
-        0
-    ]
-
-
-def compare_threads_and_inputs(
-    systems: list[tuple[Case[Scenario], System]],
-    *,
-    file: str,
-    seed: int,
-    progress: Progress | None,
-    plans_threads: bool = False,
-) -> tuple[Recommended, Sensitivity]:
-    """What `compare_threads` answers, and which inputs move its recommended setting.
-
-    The next measurement is told by the same simulations, where they are of the same quantity.
-    """
-    answer, chosen = _compared(
-        systems, file=file, seed=seed, progress=progress, plans_threads=plans_threads
-    )
-    moved_by = _sensitivity(chosen, systems, name=file, seed=seed, say=progress)
-    advice = answer.recommendation
-    if moved_by.measure_next.quantity == advice.measure_next.quantity:
-        advice = replace(advice, measure_next=moved_by.measure_next)
-    return replace(answer, recommendation=advice), moved_by
-
-
-def _compared(
-    systems: list[tuple[Case[Scenario], System]],
-    *,
-    file: str,
-    seed: int,
-    progress: Progress | None,
-    plans_threads: bool = False,
-) -> tuple[Recommended, Prediction]:
-    """What `compare_threads` answers, and the prediction of the chosen setting."""
     check_threads_only(systems, file=file)
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
     with named(file), workers() as where:
         found = candidates_of(systems, seed=seed, progress=progress, executor=where)
         choice = choose(found)
+        chosen = choice.chosen.prediction
         measure_next = _measure_next(choice, seed=seed, executor=where)
         planned = None
         if plans_threads and choice.met:
-            planned = thread_plan(
-                choice.chosen.prediction, seed=seed, executor=where, progress=progress
-            )
+            planned = thread_plan(chosen, seed=seed, executor=where, progress=progress)
+    moved_by = None
+    if sensitivity:
+        moved_by = _sensitivity(chosen, systems, name=file, seed=seed, say=progress)
+        if moved_by.measure_next.quantity == measure_next.quantity:
+            measure_next = moved_by.measure_next
     answer = Recommended(
         **summary_of(systems[0][0].scenario, systems[0][1]),
         points=[each.point for each in found],
         recommendation=recommendation_of(choice, measure_next=measure_next, thread_plan=planned),
         provenance=provenance(seed=seed),
     )
-    return answer, choice.chosen.prediction
+    return answer, moved_by
 
 
 def _measure_next(choice: Choice, *, seed: int, executor: Executor) -> MeasureNext:

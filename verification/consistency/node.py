@@ -354,7 +354,7 @@ def _verbs(held: Held, data: dict[str, Any], point: Point, *, explained: bool) -
             "simulate of a sweep": answers.simulate(swept).points[0],
             "recommend": answers.compare_threads(
                 answers.load_cases(swept), file="scenario", seed=1, progress=None
-            ).points[0],
+            )[0].points[0],
         }
         if explained:
             explanation = answers.explain(swept).points[0]
