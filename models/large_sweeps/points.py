@@ -66,7 +66,7 @@ class SweepOptions:
     nominal: bool = False
 
 
-def predicted(case: Case[Scenario], system: System, options: SweepOptions) -> Point:
+def predict_point(case: Case[Scenario], system: System, options: SweepOptions) -> Point:
     """What is predicted of one point, in this thread: other points are at work beside it.
 
     In full it is what `simulate` answers. At the nominal numbers it is one of the runs that make up
@@ -185,7 +185,7 @@ def _why(answer: PlanAnswer) -> str | None:
     return None if first is None else f"{first.what}: {first.why}"
 
 
-def planned(data: dict[str, Any], options: SweepOptions) -> PlanAnswer:
+def plan_point(data: dict[str, Any], options: SweepOptions) -> PlanAnswer:
     """The plans of one point, or why there is none."""
     try:
         return plan(data, seed=options.seed, executor=InThisThread())
@@ -212,7 +212,7 @@ def _number_of(fact: Fact) -> Cell:
     return value if isinstance(value, int | float) else None
 
 
-def facts_of(kind: str, scenario: Any, options: SweepOptions) -> list[Fact]:
+def point_facts(kind: str, scenario: Any, options: SweepOptions) -> list[Fact]:
     """What came of one point that runs over time; with several seeds means with intervals."""
     case = Case({}, scenario)
     seeds = range(options.seed, options.seed + options.seeds)
@@ -255,7 +255,7 @@ class Chunk(NamedTuple):
     """The values of the swept fields at each point."""
 
 
-def columns_of(kind: str, options: SweepOptions) -> list[RowColumn]:
+def answer_columns(kind: str, options: SweepOptions) -> list[RowColumn]:
     """The columns of an answer to a scenario of a kind, those of its swept fields apart."""
     if kind == NODE:
         return point_columns(nominal=options.nominal)
@@ -275,7 +275,7 @@ def file_digest(path: str | Path) -> str:
         return "unreadable"
 
 
-class _Answering:
+class _Worker:
     """What a worker keeps between the chunks of a sweep."""
 
     def __init__(self, work: Work) -> None:
@@ -291,7 +291,7 @@ class _Answering:
                     "content at the same path everywhere."
                 )
         self.work = work
-        self.columns = columns_of(work.kind, work.options)
+        self.columns = answer_columns(work.kind, work.options)
         self._systems = Systems()
 
     def rows(self, values: Sequence[Any]) -> list[Row]:
@@ -313,15 +313,15 @@ class _Answering:
         work = self.work
         if work.kind == NODE:
             case = Case(work.template.given(values), self._scenario(values))
-            return [predicted(*self._systems.of(case), work.options)]
+            return [predict_point(*self._systems.of(case), work.options)]
         data = work.template.filled(values)
         if work.kind == "memory":
             return memory(data).points
         if work.kind == "cost":
             return cost(data).points
         if work.kind == "plan":
-            return [planned(data, work.options)]
-        return facts_of(work.kind, self._scenario(values), work.options)
+            return [plan_point(data, work.options)]
+        return point_facts(work.kind, self._scenario(values), work.options)
 
 
 _SCENARIO = "scenario"
@@ -329,18 +329,18 @@ _SCENARIO = "scenario"
 
 
 @lru_cache(maxsize=4)
-def _answering(work: bytes) -> _Answering:
-    return _Answering(pickle.loads(work))
+def _worker(work: bytes) -> _Worker:
+    return _Worker(pickle.loads(work))
 
 
 def answer_chunk(chunk: Chunk) -> list[list[Row]]:
     """The rows of each point."""
-    return _each(chunk, _answering(chunk.work).rows)
+    return _each(chunk, _worker(chunk.work).rows)
 
 
 def check_chunk(chunk: Chunk) -> int:
     """Check that each point is valid, and return how many there are."""
-    return len(_each(chunk, _answering(chunk.work).check))
+    return len(_each(chunk, _worker(chunk.work).check))
 
 
 def _each(chunk: Chunk, function: Callable[[Sequence[Any]], Any]) -> list[Any]:
@@ -350,7 +350,7 @@ def _each(chunk: Chunk, function: Callable[[Sequence[Any]], Any]) -> list[Any]:
             found.append(function(values))
         except InputError as error:
             told = str(error).removeprefix(f"{_SCENARIO}: ").removesuffix(".")
-            given = _answering(chunk.work).work.template.given(values)
+            given = _worker(chunk.work).work.template.given(values)
             where = ", ".join(f"{name} {value}" for name, value in given.items())
             raise InputError(f"{told} (point {point}{where and ': '}{where}).") from None
     return found

@@ -14,7 +14,7 @@ import os
 import pickle
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from forecache.sim.processes import usable_cores, workers
 from ..over_time.kept_runs import source_digest
 from ..over_time.runs import check_seeds
 from ..prediction.predict import Progress
-from ..results.columns import INTEGER, Row, cell_of, type_of
+from ..results.columns import INTEGER, Row, as_cell, column_type
 from ..results.consistency import DOES_NOT_HOLD
 from ..results.displayed import Displayed
 from ..results.provenance import Provenance, provenance
@@ -48,8 +48,8 @@ from .points import (
     SweepOptions,
     Work,
     answer_chunk,
+    answer_columns,
     check_chunk,
-    columns_of,
     file_digest,
 )
 
@@ -60,9 +60,6 @@ _BATCHES = {NODE: 200, "memory": 5_000, "cost": 5_000, "plan": 20}
 _BATCH_OF_OTHERS = 50
 _NOMINAL_BATCH = 1_000
 """Points of a batch if nothing else is asked for: seconds to a few minutes of work."""
-
-_CHECKED_TOGETHER = 5_000
-"""Points whose scenarios are checked between two looks at what was found."""
 
 _TRIES = 3
 """Times in a row that workers may be lost without a single answer in between."""
@@ -184,7 +181,7 @@ def sweep(
     file, kind = given.name, given.kind(list(KINDS))
     folder = Path(out)
     with named(file):
-        options = _options_of(kind, seed=seed, seeds=seeds, nominal=nominal)
+        options = _checked_options(kind, seed=seed, seeds=seeds, nominal=nominal)
         points = Sweep(given.data, file=file)
         points.check_points(MOST_POINTS)
         size = _batch_size(batch, kind, options, folder)
@@ -238,7 +235,7 @@ def _result(run: BatchedSweep, store: SweepFolder, found: int, rate: _Rate) -> S
     )
 
 
-def _options_of(kind: str, *, seed: int, seeds: int, nominal: bool) -> SweepOptions:
+def _checked_options(kind: str, *, seed: int, seeds: int, nominal: bool) -> SweepOptions:
     """How points are answered; refuses what a kind does not have."""
     check_seeds(seed, seeds)
     over_time = KINDS[kind].run_at is not None
@@ -273,28 +270,29 @@ Workers = Callable[[], AbstractContextManager[Executor | None]]
 """The caller's executor, or a pool of our own, a new one each time; None for this thread."""
 
 
-def _through(
-    batches: Iterable[PointBatch],
+def _run_batches(
+    run: BatchedSweep,
+    numbers: Sequence[int],
     function: Callable[[Chunk], Any],
     opened: Workers,
     *,
     added: Callable[[int], None],
     whole: Callable[[PointBatch], None],
 ) -> None:
-    """Call a function for every chunk, batch by batch; what was lost with a worker again.
+    """Call a function for every chunk of some batches; what was lost with a worker again.
 
     Raises
     ------
     _Lost
         Nothing but losses.
     """
-    waiting = iter(batches)
+    waiting = (PointBatch(n, list(run.chunks(run.points_of(n))), {}) for n in numbers)
     batch = next(waiting, None)
     losses = 0
     while batch is not None:
         with opened() as executor:
             while batch is not None:
-                for place, found in _called(function, batch, executor):
+                for place, found in _chunk_results(function, batch, executor):
                     batch.answers[place] = found
                     losses = 0
                     added(len(batch.chunks[place].combinations))
@@ -307,7 +305,7 @@ def _through(
             raise _Lost
 
 
-def _called(
+def _chunk_results(
     function: Callable[[Chunk], Any], batch: PointBatch, executor: Executor | None
 ) -> Iterator[tuple[int, Any]]:
     """Places and results of chunks that have none yet."""
@@ -340,36 +338,19 @@ def _check(
     first = run.points_of(missing[0])[:1]
     for chunk in run.chunks(first):
         check_chunk(chunk)  # most mistakes are in every point, and need no workers to be found
-    batches = (PointBatch(0, list(run.chunks(each)), {}) for each in _together(run, missing))
-    _through(batches, check_chunk, opened, added=added, whole=lambda _batch: None)
-
-
-def _together(run: BatchedSweep, missing: Sequence[int]) -> Iterator[range]:
-    """The points of batches, those of neighbours together."""
-    points = run.points_of(missing[0])
-    for number in missing[1:]:
-        more = run.points_of(number)
-        if more.start == points.stop and len(points) + len(more) <= _CHECKED_TOGETHER:
-            points = range(points.start, more.stop)
-        else:
-            yield points
-            points = more
-    yield points
+    _run_batches(run, missing, check_chunk, opened, added=added, whole=lambda _batch: None)
 
 
 def _answer(
     run: BatchedSweep, missing: Sequence[int], opened: Workers, rate: _Rate, store: SweepFolder
 ) -> None:
     """Answer the missing batches and write each once it is whole."""
-    batches = (
-        PointBatch(number, list(run.chunks(run.points_of(number))), {}) for number in missing
-    )
 
     def write(batch: PointBatch) -> None:
         store.write(batch.number, run.table(batch))
         rate.wrote(len(run.points_of(batch.number)))
 
-    _through(batches, answer_chunk, opened, added=rate.add, whole=write)
+    _run_batches(run, missing, answer_chunk, opened, added=rate.add, whole=write)
 
 
 # --- a sweep in batches ---------------------------------------------------------------------------
@@ -407,14 +388,14 @@ class BatchedSweep:
         self.sweep, self.batch, self.threads = sweep, batch, threads
         self._folder = folder
         template = sweep.template
-        self._fields = [_field_of(path) for path in template.paths]
+        self._fields = [_field_name(path) for path in template.paths]
         lists = zip(self._fields, sweep.values, strict=True)
         named_files = files_named([template.data, *({field: values} for field, values in lists)])
         self.files = {str(path): file_digest(path) for path in named_files}
         self.work = Work(kind, template, options, source_digest(), self.files)
         self.pickled = pickle.dumps(self.work)
-        self.types = [type_of(values) for values in sweep.values]
-        self.columns = columns_of(kind, options)
+        self.types = [column_type(values) for values in sweep.values]
+        self.columns = answer_columns(kind, options)
         self.schema = [
             ("point", INTEGER),
             *zip(template.names, self.types, strict=True),
@@ -485,7 +466,7 @@ class BatchedSweep:
             answers = zip(chunk.combinations, batch.answers[place], strict=True)
             for point, (values, found) in enumerate(answers, start=chunk.first):
                 written = [self._written(place, value) for place, value in enumerate(values)]
-                own = [point, *map(cell_of, written, self.types)]
+                own = [point, *map(as_cell, written, self.types)]
                 rows += [[*own, *cells] for cells in found]
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(self.schema)
         arrays = [
@@ -495,7 +476,7 @@ class BatchedSweep:
         return pyarrow.table(arrays, names=[name for name, _ in self.schema])
 
 
-def _field_of(path: tuple[Any, ...]) -> str:
+def _field_name(path: tuple[Any, ...]) -> str:
     """The name of a swept field, or of the list that it is in."""
     return next((key for key in reversed(path) if isinstance(key, str)), "")
 

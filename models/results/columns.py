@@ -83,7 +83,7 @@ def row(columns: Sequence[RowColumn], answer: Any) -> Row:
     return tuple(column.of(answer) for column in columns)
 
 
-def type_of(values: Sequence[Any]) -> str:
+def column_type(values: Sequence[Any]) -> str:
     """The type of a column with these values; text where no other holds them all."""
     if isinstance(values, range):
         return INTEGER
@@ -99,7 +99,7 @@ def type_of(values: Sequence[Any]) -> str:
     return TEXT
 
 
-def cell_of(value: Any, type_: str) -> Any:
+def as_cell(value: Any, type_: str) -> Any:
     """A swept value as a cell: a mapping, a list or what is mixed with text becomes text."""
     if value is None or type_ in (TRUTH, INTEGER):
         return value

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from forecache.models.results.columns import RowColumn, cell_of, row, type_of
+from forecache.models.results.columns import RowColumn, as_cell, column_type, row
 from forecache.sim.plain import Result, plain
 from forecache.sim.statistics import Estimate
 
@@ -65,10 +65,10 @@ def tidy(rows: Sequence[Mapping[str, Any]]) -> TidyTable:
     """Rows as a table, with a column for each name in any of them."""
     names = list(dict.fromkeys(name for each in rows for name in each))
     found = {name: [_plain(each.get(name)) for each in rows] for name in names}
-    types = {name: type_of(values) for name, values in found.items()}
+    types = {name: column_type(values) for name, values in found.items()}
     return TidyTable(
         list(types.items()),
-        [[cell_of(value, types[name]) for value in values] for name, values in found.items()],
+        [[as_cell(value, types[name]) for value in values] for name, values in found.items()],
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 import forecache
 from forecache.models.advice.cases import load_cases
 from forecache.models.large_sweeps import folder as folder_module
-from forecache.models.large_sweeps.points import Chunk, SweepOptions, predicted
+from forecache.models.large_sweeps.points import Chunk, SweepOptions, predict_point
 from forecache.models.large_sweeps.sweep import SweptPoints, sweep
 from forecache.models.prediction.predict import predict_cases
 from forecache.sim.errors import IncompleteError, InputError
@@ -106,7 +106,7 @@ def test_at_nominal_numbers_a_point_is_the_first_run_of_the_answer(tmp_path: Pat
     done = sweep(NODE, tmp_path / "out", nominal=True, jobs=1)
     [case, *_] = load_cases(NODE)
     [full] = predict_cases([case], seed=1)
-    point = predicted(*case, SweepOptions(seed=1, nominal=True))
+    point = predict_point(*case, SweepOptions(seed=1, nominal=True))
     assert point.throughput_rps.value == full.nominal[0].values["throughput_rps"]
     first = rows(tmp_path / "out")[0]
     assert first["throughput_rps"] == point.throughput_rps.value
