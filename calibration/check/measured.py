@@ -11,14 +11,15 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from forecache.hwprofiles.record import Record
-from forecache.models.prediction.predict import SERVER_CPU
+from forecache.models.prediction.predict import LATENCIES, SERVER_CPU
+from forecache.models.results.points import QUANTILES
 from forecache.sim.errors import InputError
 
 from ..observe.readers.info import info_fields
 from ..observe.readers.lines import Place
 from ..today.commands import OPERATIONS, is_demand
 
-QUANTITIES = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms", SERVER_CPU)
+QUANTITIES = ("throughput_rps", *LATENCIES, SERVER_CPU)
 """What can be compared, by the names of a prediction's metrics."""
 
 CONDITIONS = {
@@ -83,7 +84,7 @@ class MeasuredFields(Record):
     def _some(self) -> MeasuredFields:
         if all(getattr(self, name) is None for name in QUANTITIES):
             raise ValueError(f"at least one of {', '.join(QUANTITIES)}")
-        latencies = [getattr(self, n) for n in ("p50_ms", "p90_ms", "p99_ms", "p999_ms")]
+        latencies = [getattr(self, n) for n in QUANTILES]
         known = [float(np.mean(each)) for each in latencies if each is not None]
         if known != sorted(known):
             raise ValueError("p50_ms, p90_ms, p99_ms and p999_ms ascending")

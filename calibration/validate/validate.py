@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from forecache.hwprofiles.files import named
 from forecache.hwprofiles.quantity import Origin, Source
 from forecache.models.advice.choice import KNEE
+from forecache.models.prediction.predict import LATENCIES
 from forecache.models.prediction.system import System
 
 from ..bundle.bundle import Bundle
@@ -41,7 +42,7 @@ from .series import curves_of
 
 Progress = Callable[[str], None]
 
-_METRICS = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
+_METRICS = ("throughput_rps", *LATENCIES)
 
 
 def validate(
