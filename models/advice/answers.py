@@ -273,28 +273,20 @@ def load_curve(
     or a given rate), it is predicted again as such.
     """
     workload = scenario.workload
+
+    def under(rate_rps: float | None) -> tuple[Case[Scenario], System]:
+        """Single requests at a rate, or of clients that never pause."""
+        paced = rate_rps is not None
+        load = {"arrival": "open_loop" if paced else "closed_loop", "rate_rps": rate_rps}
+        changes = load | {"pipeline": 1, "think_us": 0.0} | CONSTANT_RATE
+        loaded = scenario.model_copy(update={"workload": workload.model_copy(update=changes)})
+        return Case({"offered_rps": rate_rps} if paced else {}, loaded), system
+
     if workload.pipeline > 1 or workload.think_us > 0 or workload.arrival == "open_loop":
-        single = workload.model_copy(
-            update={"arrival": "closed_loop", "rate_rps": None, "pipeline": 1, "think_us": 0.0}
-            | CONSTANT_RATE
-        )
-        case = Case(given={}, scenario=scenario.model_copy(update={"workload": single}))
-        [alone] = predict_cases(
-            [(case, system)], seed=seed, draws=0, replications=1, requests=20_000
-        )
+        [alone] = predict_cases([under(None)], seed=seed, draws=0, replications=1, requests=20_000)
         capacity_rps = alone.mean("throughput_rps")
     shares = (0.05, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97, 1.03)
-    cases = []
-    for share in shares:
-        rate = share * capacity_rps
-        loaded = workload.model_copy(
-            update={"arrival": "open_loop", "rate_rps": rate, "pipeline": 1, "think_us": 0.0}
-            | CONSTANT_RATE
-        )
-        given = {"offered_rps": rate}
-        cases.append(
-            (Case(given=given, scenario=scenario.model_copy(update={"workload": loaded})), system)
-        )
+    cases = [under(share * capacity_rps) for share in shares]
     predictions = predict_cases(cases, seed=seed, replications=3, requests=30_000)
     limits = limits_of(predictions, seed=seed, search=False)
     return [

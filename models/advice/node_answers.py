@@ -9,7 +9,7 @@ from forecache.hwprofiles.quantity import Quantity
 from forecache.sim.errors import InputError
 from forecache.sim.plain import Result, where_set
 
-from ..engines.profile import EngineProfile, Observed, Reuse
+from ..engines.profile import Observed, Reuse
 from ..prediction.system import Basis, System
 from ..results.displayed import Displayed
 from ..results.latency import LatencyDistribution
@@ -187,17 +187,12 @@ def summary_of(scenario: Scenario, system: System) -> dict[str, Any]:
             cores=scenario.cores or host.speed().cores,
             kind=system.basis,
         ),
-        "engine": engine_summary(engine),
+        "engine": EngineSummary(
+            id=engine.id,
+            title=engine.title,
+            version=engine.version,
+            depth=engine.observed.depth if engine.observed else "prior",
+            observed=engine.observed,
+            reuse=engine.reuse,
+        ),
     }
-
-
-def engine_summary(engine: EngineProfile) -> EngineSummary:
-    """An engine profile, in short."""
-    return EngineSummary(
-        id=engine.id,
-        title=engine.title,
-        version=engine.version,
-        depth=engine.observed.depth if engine.observed else "prior",
-        observed=engine.observed,
-        reuse=engine.reuse,
-    )
