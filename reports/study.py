@@ -34,7 +34,6 @@ from forecache.hwprofiles.files import dump_yaml, read_text, write_text_atomic
 from forecache.hwprofiles.named_files import NamedFiles, names_file
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.answers import (
-    ScenarioSource,
     check_threads_only,
     compare_threads,
     load_cases,
@@ -79,7 +78,7 @@ REPORT = "report.html"
 
 
 def study(
-    scenario: ScenarioSource,
+    scenario: str | Path | Mapping[str, Any],
     *,
     out: Path,
     engine: str | None = None,
@@ -264,7 +263,7 @@ def _observation_warnings(bundle: Bundle, engine: EngineProfile) -> list[str]:
     return [*found, *(f"Not observed: {text}" for text in bundle.manifest.left_out)]
 
 
-def _name(scenario: ScenarioSource) -> str:
+def _name(scenario: str | Path | Mapping[str, Any]) -> str:
     return "scenario" if isinstance(scenario, Mapping) else str(scenario)
 
 

@@ -25,7 +25,6 @@ from ..results.provenance import provenance
 from ..scenario.schema import Scenario
 from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import Case
-from ..scenario.workload import CONSTANT_RATE
 from .cases import load_cases, thread_candidates
 from .choice import Candidate, Choice, choose
 from .limits import Limit, limits_of, standing_of
@@ -58,10 +57,11 @@ def point_of(prediction: Prediction, limit: Limit) -> Point:
     standing = standing_of(prediction, limit)
     sure = probability(prediction, capacity_rps=limit.capacity_rps)
     unmet = unmet_of(prediction, probability=sure)
+    latencies: dict[str, Any] = {name: prediction.estimate(name) for name in LATENCIES}
     point = Point(
         given=prediction.case.given,
         throughput_rps=prediction.interval("throughput_rps"),
-        **{name: prediction.estimate(name) for name in LATENCIES},
+        **latencies,
         backlog_growth_rps=prediction.backlog_growth(),
         main_thread_utilisation=utilisation.get("main thread"),
         io_thread_utilisation=prediction.io_thread_utilisation,
@@ -264,6 +264,10 @@ def _measure_next(choice: Choice, *, seed: int, executor: Executor) -> MeasureNe
     return next_measurement(choice.chosen.prediction, rivals, seed=seed, executor=executor)
 
 
+_CURVE_SHARES = (0.05, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97, 1.03)
+"""Loads of a curve, as shares of the capacity."""
+
+
 def load_curve(
     system: System, scenario: Scenario, capacity_rps: float, *, seed: int = 1
 ) -> list[LoadPoint]:
@@ -272,22 +276,20 @@ def load_curve(
     Where `capacity_rps` is no closed loop's of single requests (but of pipelines, thinking clients
     or a given rate), it is predicted again as such.
     """
-    workload = scenario.workload
-
-    def under(rate_rps: float | None) -> tuple[Case[Scenario], System]:
-        """Single requests at a rate, or of clients that never pause."""
-        paced = rate_rps is not None
-        load = {"arrival": "open_loop" if paced else "closed_loop", "rate_rps": rate_rps}
-        changes = load | {"pipeline": 1, "think_us": 0.0} | CONSTANT_RATE
-        loaded = scenario.model_copy(update={"workload": workload.model_copy(update=changes)})
-        return Case({"offered_rps": rate_rps} if paced else {}, loaded), system
-
+    workload, single = scenario.workload, scenario.saturated(pipeline=1)
     if workload.pipeline > 1 or workload.think_us > 0 or workload.arrival == "open_loop":
-        [alone] = predict_cases([under(None)], seed=seed, draws=0, replications=1, requests=20_000)
+        [alone] = predict_cases(
+            [(Case({}, single), system)], seed=seed, draws=0, replications=1, requests=20_000
+        )
         capacity_rps = alone.mean("throughput_rps")
-    shares = (0.05, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97, 1.03)
-    cases = [under(share * capacity_rps) for share in shares]
-    predictions = predict_cases(cases, seed=seed, replications=3, requests=30_000)
+    rates = [share * capacity_rps for share in _CURVE_SHARES]
+    cases = [
+        Case({"offered_rps": rate}, single.with_workload(arrival="open_loop", rate_rps=rate))
+        for rate in rates
+    ]
+    predictions = predict_cases(
+        [(case, system) for case in cases], seed=seed, replications=3, requests=30_000
+    )
     limits = limits_of(predictions, seed=seed, search=False)
     return [
         LoadPoint(**vars(point_of(prediction, limit)))

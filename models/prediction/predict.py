@@ -28,7 +28,6 @@ from ..node.simulate import NodeResult
 from ..results.points import QUANTILES, MemoryBandwidth, NextBottleneck, Uncertainty
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
-from ..scenario.workload import CONSTANT_RATE
 from ..step_times.inputs import NodeInputs
 from ..step_times.stalls import code_shares
 from ..step_times.workload_caches import scenario_memory_load
@@ -438,10 +437,9 @@ class Prediction:
         unpaused = workload.arrival == "closed_loop" and workload.think_us == 0
         if not (unpaused or self.overloaded):
             return "none"
-        return self._waited_for() if self._idles(utilisation[busiest]) else CLIENTS
-
-    def _waited_for(self) -> str:
-        """What threads wait for that are idle while requests wait: a CPU, or each other."""
+        if not self._idles(utilisation[busiest]):
+            return CLIENTS
+        # What threads wait for that are idle while requests wait: a CPU, or each other.
         if self.system.shares_cores(self.case.scenario):
             return "cores"
         return "CPU quota" if self.system.sharing(self.case.scenario).quota_cores else TURNS
@@ -476,7 +474,8 @@ class Prediction:
             shortest_s = 2.0 * times_of(inputs).one_way_ps / _PS_PER_S
         if busiest >= _NEARLY * bound(max(shortest_s, station_s)):
             return False
-        lone = self.system.inputs_of(_lone_client(self.case.scenario), self.system.numbers())
+        alone = self.case.scenario.saturated(clients=1)
+        lone = self.system.inputs_of(alone, self.system.numbers())
         lone_rps = pilot_run(lone, times_of(lone), seed=1).rate_rps
         return busiest < _NEARLY * bound(batch / lone_rps)
 
@@ -495,13 +494,6 @@ class Prediction:
             return None
         name = max(others, key=needed.__getitem__)
         return NextBottleneck(name, throughput / min(1.0, needed[name]))
-
-
-def _lone_client(scenario: Scenario) -> Scenario:
-    """The same scenario with one client, who asks again at once."""
-    closed = {"arrival": "closed_loop", "rate_rps": None, "think_us": 0.0} | CONSTANT_RATE
-    workload = scenario.workload.model_copy(update={**closed, "clients": 1})
-    return scenario.model_copy(update={"workload": workload})
 
 
 def memory_wait_ps(result: NodeResult, times: NodeTimes) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -262,8 +261,6 @@ def _unmet(point: Point) -> str | None:
     return "; ".join(each.sentence for each in point.unmet) or None
 
 
-_VALUE: Mapping[str, Form] = dict.fromkeys(("simulate", "recommend", "page", "notebook"), "value")
-
 POINT_QUANTITIES = (
     PointQuantity(
         "throughput_rps", ESTIMATE, unit="1/s", heading="requests/s",
@@ -288,11 +285,13 @@ POINT_QUANTITIES = (
     PointQuantity("spinning_cpu_us_per_request", unit="us"),
     PointQuantity(
         "main_thread_utilisation", unit="share", heading="main", meaning="main thread",
-        optional=True, yields=4, **_VALUE,
+        optional=True, yields=4,
+        simulate="value", recommend="value", page="value", notebook="value",
     ),
     PointQuantity(
         "io_thread_utilisation", of=_mean_of_io_threads, unit="share", heading="I/O",
-        meaning="I/O threads", of_workers=("work", "worker threads"), yields=3, **_VALUE,
+        meaning="I/O threads", of_workers=("work", "worker threads"), yields=3,
+        simulate="value", recommend="value", page="value", notebook="value",
     ),
     PointQuantity(
         "load_generator_utilisation", unit="share", heading="load", meaning="load generator",

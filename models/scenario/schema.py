@@ -6,7 +6,7 @@ Any number or word may be replaced by `{sweep: [...]}` (`sweeps.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -14,7 +14,7 @@ from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
 from .versions import EngineVersion
-from .workload import Workload
+from .workload import CONSTANT_RATE, Workload
 
 LEAST_QUOTA_MS = 1.0
 """Of CPU time per period, which the kernel refuses to go below (min_cfs_quota_period)."""
@@ -217,6 +217,15 @@ class Scenario(_Record):
     def same_host(self) -> bool:
         """Whether the load generator shares the server's host, as over a Unix socket it must."""
         return self.load_generator.same_host or self.transport == "unix_socket"
+
+    def with_workload(self, **changes: Any) -> Scenario:
+        """The same with other fields of its workload, which are not checked."""
+        return self.model_copy(update={"workload": self.workload.model_copy(update=changes)})
+
+    def saturated(self, **changes: Any) -> Scenario:
+        """The same clients, who ask again at once; with other changes to the workload."""
+        closed = {"arrival": "closed_loop", "rate_rps": None, "think_us": 0.0}
+        return self.with_workload(**closed, **CONSTANT_RATE, **changes)
 
     @model_validator(mode="after")
     def _enough_quota(self) -> Scenario:

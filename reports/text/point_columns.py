@@ -1,7 +1,7 @@
 """Cells of tables of points, from the one list of their quantities."""
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 from forecache.models.results.columns import TEXT
 from forecache.models.results.points import POINT_QUANTITIES, Form, Point, PointQuantity
@@ -24,7 +24,7 @@ from .wording import limit_name
 Medium = Literal["simulate", "recommend", "page", "notebook"]
 
 _ENDINGS = {"margin": " ±95%", "bounds": " (95%)"}
-_WRITTEN = {
+_WRITTEN: dict[tuple[str, Form], Callable[[Any], str]] = {
     ("1/s", "value"): rate,
     ("1/s", "margin"): rate_with_margin,
     ("1/s", "bounds"): rate_with_bounds,
