@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
