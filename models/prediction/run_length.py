@@ -361,17 +361,11 @@ def is_decided(growth: Growth) -> bool:
 
 
 def grows(growths: Sequence[Growth]) -> bool:
-    """Whether the backlog grows in runs of one scenario, taken together."""
-    together = mean_growth(growths)
-    return together.in_errors > _OVERLOADED_T
-
-
-def mean_growth(growths: Sequence[Growth]) -> Growth:
-    """The mean growth of runs that differ in their random streams only."""
+    """Whether the backlog grows, by runs that differ in their random streams only."""
     count = len(growths)
     error_rps = math.sqrt(sum(growth.error_rps**2 for growth in growths)) / count
     mean_rps = sum(growth.rps for growth in growths) / count
-    return Growth(mean_rps, error_rps, any(growth.caught_up for growth in growths))
+    return mean_rps / error_rps > _OVERLOADED_T
 
 
 # --- how long runs take, said or refused before they begin ---------------------------------------

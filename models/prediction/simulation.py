@@ -209,7 +209,9 @@ def _settled_run(
 ) -> tuple[NodeResult, Window]:
     """A run whose backlog has settled or grows, or that is as long as a run may be; its window."""
     warmup_ps, end_ps, active = window_ps
-    longest = _longest_measured_ps(inputs, end_ps - warmup_ps)
+    rate_rps = inputs.scenario.workload.mean_rate_rps or math.inf
+    # How long a window may become whose backlog has not settled.
+    longest = min(_LONGEST * (end_ps - warmup_ps), round(MOST_REQUESTS / rate_rps * _PS_PER_S))
     while True:
         setup = node_setup(
             inputs, warmup_ps=warmup_ps, end_ps=end_ps, seed=seed, replication=replication
@@ -230,9 +232,3 @@ def _is_decided(inputs: NodeInputs, result: NodeResult, begins: Window, warmup_p
     growth = growth_of(result)
     in_time = growth.caught_up or warmup_ps >= settling_ps(inputs, begins.initial_active)
     return in_time and is_decided(growth)
-
-
-def _longest_measured_ps(inputs: NodeInputs, measured_ps: int) -> int:
-    """How long a window may become whose backlog has not settled."""
-    rate_rps = inputs.scenario.workload.mean_rate_rps or math.inf
-    return min(_LONGEST * measured_ps, round(MOST_REQUESTS / rate_rps * _PS_PER_S))

@@ -26,11 +26,10 @@ from ..step_times.persistence import check_persistence
 from ..step_times.sharing import Sharing, shared_physical_cores, shares_cores, sharing
 from ..step_times.tls import check_abilities, only_the_main_thread
 from .uncertainty import (
-    AskedNumbers,
     Draw,
     Drawn,
-    KeptSteps,
     LearnedNumbers,
+    RecordedSteps,
     Steps,
     draw_disk,
     draw_engine,
@@ -111,17 +110,17 @@ class System:
         """Names of all that draws vary, and the (draws, names) steps of some of them."""
         rows = []
         for number in draws:
-            kept = KeptSteps(Draw(seed, number))
-            self._drawn(kept)
-            rows.append(kept.steps)
+            drawn = RecordedSteps(Draw(seed, number))
+            self._drawn(drawn)
+            rows.append(drawn.steps)
         names = sorted(rows[0])
         return names, np.array([[row[name] for name in names] for row in rows])
 
     def uncertain_steps(self) -> tuple[list[str], np.ndarray]:
         """Names of all that draws vary, and the (names, names) covariance of their steps."""
-        asked = AskedNumbers()
-        self._drawn(asked)
-        return asked.covariance()
+        nominal = RecordedSteps(Steps())
+        self._drawn(nominal)
+        return nominal.covariance()
 
     def _drawn(self, draw: Drawn) -> Numbers:
         known = self._found if self.observed_here else draw_host(self.host, draw)

@@ -18,7 +18,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import ndtri
 
-from forecache.hwprofiles.learned import LearnedTogether
 from forecache.hwprofiles.quantity import ranges_of
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.streams import uniform
@@ -84,25 +83,6 @@ def _normal(seed: int, number: int, stream: int) -> float:
     return float(ndtri(uniform(seed, number, stream, _NUMBERS, 0)))
 
 
-class KeptSteps:
-    """Draws, and keeps by how many standard errors each number is off."""
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
-        self.steps: dict[str, float] = {}
-
-    def normal(self, name: str) -> float:
-        """The step of a number, kept by its name."""
-        self.steps[name] = self._draw.normal(name)
-        return self.steps[name]
-
-    def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:
-        """The steps of numbers that go together, kept by their names."""
-        found = self._draw.jointly(names, covariance)
-        self.steps.update(zip(names, found.tolist(), strict=True))
-        return found
-
-
 class Steps(dict[str, float]):
     """Steps that somebody chose, by name; numbers that are not named stay where they are."""
 
@@ -115,27 +95,35 @@ class Steps(dict[str, float]):
         return np.array([self.normal(name) for name in names])
 
 
-class AskedNumbers:
-    """Draws nothing, but keeps which numbers a draw asks for, and which of them go together."""
+class RecordedSteps:
+    """What is drawn, kept by name, and which numbers go together.
 
-    def __init__(self) -> None:
-        self._names: dict[str, None] = {}
+    Attributes
+    ----------
+    steps
+        By how many standard errors each number is off.
+    """
+
+    def __init__(self, draw: Drawn) -> None:
+        self._draw = draw
+        self.steps: dict[str, float] = {}
         self._together: list[tuple[list[str], np.ndarray]] = []
 
     def normal(self, name: str) -> float:
-        """No step, kept by its name."""
-        self._names[name] = None
-        return 0.0
+        """The step of a number that depends on no other."""
+        self.steps[name] = self._draw.normal(name)
+        return self.steps[name]
 
     def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:
-        """No steps, kept with their covariance."""
-        self._names.update(dict.fromkeys(names))
+        """(names,) steps of numbers that depend on each other."""
+        found = self._draw.jointly(names, covariance)
+        self.steps.update(zip(names, found.tolist(), strict=True))
         self._together.append((names, covariance))
-        return np.zeros(len(names))
+        return found
 
     def covariance(self) -> tuple[list[str], np.ndarray]:
         """All names, and the (names, names) covariance of their steps."""
-        names = sorted(self._names)
+        names = sorted(self.steps)
         at = {name: index for index, name in enumerate(names)}
         matrix = np.eye(len(names))
         for some, covariance in self._together:
@@ -307,7 +295,9 @@ def learned_together(host: HostProfile, engine: EngineProfile) -> LearnedNumbers
     shipped = _shipped_before(engine)
     ranges = (shipped or engine).uncertain()
     every, learned = host_ranges(host), posterior.of_policy(engine.policy)
-    bounds = {n: (every[n], 0.0, 1.0) for n in _correlated(posterior) if n in every}
+    rows = posterior.correlation
+    correlated = sorted({*rows, *(name for row in rows.values() for name in row)})
+    bounds = {n: (every[n], 0.0, 1.0) for n in correlated if n in every}
     work = {
         name: (ranges[name], learned[name].mean, learned[name].error)
         for name in sorted(learned)
@@ -326,12 +316,6 @@ def _shipped_before(engine: EngineProfile) -> EngineProfile | None:
         return None
     shipped = load_engine(engine.engine, engine.version)
     return shipped if observed.began_with == shipped.id != engine.id else None
-
-
-def _correlated(known: LearnedTogether) -> list[str]:
-    """All names that a posterior correlates."""
-    rows = known.correlation
-    return sorted(set(rows) | {name for row in rows.values() for name in row})
 
 
 def draw_unobserved(host: HostProfile, draw: Drawn) -> dict[str, float]:
