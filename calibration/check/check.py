@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import named
-from forecache.models.advice.answers import ScenarioSource, load_cases, point_of
+from forecache.models.advice.answers import ScenarioSource, load_cases, predicted_point
 from forecache.models.advice.conditioning import MeasuredValue, updated
 from forecache.models.advice.limits import limits_of
 from forecache.models.advice.next_measurement import MEASURED_ERROR, next_measurement
-from forecache.models.advice.node_answers import summary_of
+from forecache.models.advice.node_answers import node_summary
 from forecache.models.engines.commands import command_kinds
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.predict import Prediction, Progress, predict_cases
@@ -95,7 +95,7 @@ def check(
         predictions = predict_cases(cases, seed=seed, progress=progress)
         [limit] = limits_of([predictions[index]], seed=seed, search=False, following=False)
     prediction = predictions[index]
-    point = point_of(prediction, limit)
+    point = predicted_point(prediction, limit)
     rows = compared(prediction, measured, only)
     differs = differences(case.scenario, system, measured)
     holds = not differs and all(row.inside for row in rows)
@@ -112,7 +112,7 @@ def check(
         predictions, index, measured, rows, explained, differs=differs, seed=seed
     )
     return CheckAnswer(
-        **summary_of(case.scenario, system),
+        **node_summary(case.scenario, system),
         given=case.given,
         sources=list(measured.sources),
         holds=holds,

@@ -10,7 +10,7 @@ from typing import Any
 from forecache.hwprofiles import list_instances
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import named, parse
-from forecache.models.advice.answers import load_cases, recommend_of
+from forecache.models.advice.answers import load_cases, recommend_cases
 from forecache.models.advice.node_answers import Recommended
 from forecache.models.cost.beside import BACKUPS, CLIENTS, NODES, REPLICAS, SUPPORT
 from forecache.models.engines.profile import load_engine
@@ -462,7 +462,7 @@ def recommended_today(
         raise unknown
     if corrections is not None:
         cases = [(case, corrections.of(system)) for case, system in cases]
-    return recommend_of(cases, file=str(files[0]), seed=seed, progress=progress)
+    return recommend_cases(cases, file=str(files[0]), seed=seed, progress=progress)
 
 
 def _ceiling(

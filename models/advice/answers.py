@@ -13,7 +13,7 @@ from forecache.sim.processes import workers
 from forecache.sim.statistics import Estimate
 from forecache.sim.words import chance
 
-from ..breakdown.explain import cpu_time_of
+from ..breakdown.explain import server_cpu_time
 from ..prediction.caveats import not_covered
 from ..prediction.pauses import latency_with_pauses_ms
 from ..prediction.predict import LATENCIES, SERVER_CPU, Prediction, Progress, predict_cases
@@ -36,7 +36,7 @@ from .node_answers import (
     Recommended,
     Shown,
     Simulated,
-    summary_of,
+    node_summary,
 )
 from .objective import probability
 from .recommend import recommendation_of
@@ -45,7 +45,7 @@ from .thread_plan.plan import thread_plan
 from .verdict import remarks_of, unmet_of, verdict
 
 
-def point_of(prediction: Prediction, limit: Limit) -> Point:
+def predicted_point(prediction: Prediction, limit: Limit) -> Point:
     """What is predicted of one point.
 
     Parameters
@@ -105,7 +105,7 @@ def _latency_of(prediction: Prediction) -> LatencyDistribution | None:
 
 def _cpu_time(prediction: Prediction) -> dict[str, Any]:
     """The fields of a point that say what requests take of the server."""
-    spent = cpu_time_of(prediction)
+    spent = server_cpu_time(prediction)
     found: dict[str, Any] = {**vars(spent), "undisturbed_cpu_us_per_request": None}
     useful_us = spent.server_cpu_us_per_request
     if useful_us is None:
@@ -120,7 +120,7 @@ def _cpu_time(prediction: Prediction) -> dict[str, Any]:
     return found
 
 
-def candidates_of(
+def predict_candidates(
     systems: list[tuple[Case[Scenario], System]],
     *,
     seed: int,
@@ -130,7 +130,10 @@ def candidates_of(
     """Predictions with their points, in the order of the cases."""
     predictions = predict_cases(systems, seed=seed, executor=executor, progress=progress)
     limits = limits_of(predictions, seed=seed, executor=executor)
-    return [Candidate(p, point_of(p, limit)) for p, limit in zip(predictions, limits, strict=True)]
+    return [
+        Candidate(p, predicted_point(p, limit))
+        for p, limit in zip(predictions, limits, strict=True)
+    ]
 
 
 def simulate(
@@ -149,9 +152,9 @@ def simulate(
     given = read_scenario(scenario)
     systems = load_cases(given)
     with named(given.name), workers(executor, count=jobs) as where:
-        found = candidates_of(systems, seed=seed, progress=progress, executor=where)
+        found = predict_candidates(systems, seed=seed, progress=progress, executor=where)
     return Simulated(
-        **summary_of(systems[0][0].scenario, systems[0][1]),
+        **node_summary(systems[0][0].scenario, systems[0][1]),
         points=[each.point for each in found],
         provenance=provenance(seed=seed),
     )
@@ -171,10 +174,10 @@ def recommend(
         is returned otherwise, with `closest` in place of the recommended `setting`.
     """
     given = read_scenario(scenario)
-    return recommend_of(load_cases(given), file=given.name, seed=seed, progress=progress)
+    return recommend_cases(load_cases(given), file=given.name, seed=seed, progress=progress)
 
 
-def recommend_of(
+def recommend_cases(
     systems: list[tuple[Case[Scenario], System]],
     *,
     file: str,
@@ -237,7 +240,7 @@ def compare_threads(
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
     with named(file), workers() as where:
-        found = candidates_of(systems, seed=seed, progress=progress, executor=where)
+        found = predict_candidates(systems, seed=seed, progress=progress, executor=where)
         choice = choose(found)
         chosen = choice.chosen.prediction
         measure_next = _measure_next(choice, seed=seed, executor=where)
@@ -250,7 +253,7 @@ def compare_threads(
         if moved_by.measure_next.quantity == measure_next.quantity:
             measure_next = moved_by.measure_next
     answer = Recommended(
-        **summary_of(systems[0][0].scenario, systems[0][1]),
+        **node_summary(systems[0][0].scenario, systems[0][1]),
         points=[each.point for each in found],
         recommendation=recommendation_of(choice, measure_next=measure_next, thread_plan=planned),
         provenance=provenance(seed=seed),
@@ -292,7 +295,7 @@ def load_curve(
     )
     limits = limits_of(predictions, seed=seed, search=False)
     return [
-        LoadPoint(**vars(point_of(prediction, limit)))
+        LoadPoint(**vars(predicted_point(prediction, limit)))
         for prediction, limit in zip(predictions, limits, strict=True)
     ]
 
@@ -320,14 +323,14 @@ def explain(
         Also tell which inputs move that point, which takes a few thousand simulations.
     """
     # They need the reference execution and SimPy, which nothing else does.
-    from ..breakdown.latency import latency_breakdown_of
+    from ..breakdown.latency import trace_latency
     from ..breakdown.timeline import write_timeline
 
     given = read_scenario(scenario)
     asked = load_cases(given)
     systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
     with named(given.name), workers() as where:
-        found = candidates_of(systems, seed=seed, progress=progress, executor=where)
+        found = predict_candidates(systems, seed=seed, progress=progress, executor=where)
         if all(set(each.prediction.case.given) <= {"io_threads"} for each in found):
             choice = choose(found)
             measure_next = _measure_next(choice, seed=seed, executor=where)
@@ -352,12 +355,12 @@ def explain(
         progress("tracing requests")
     points = [
         ExplainedPoint(
-            **vars(each.point), latency_breakdown=latency_breakdown_of(each.prediction, seed=seed)
+            **vars(each.point), latency_breakdown=trace_latency(each.prediction, seed=seed)
         )
         for each in found
     ]
     return Explained(
-        **summary_of(case.scenario, system),
+        **node_summary(case.scenario, system),
         points=points,
         shown=shown,
         timeline=None if timeline is None else write_timeline(timeline, looked_at, seed=seed),

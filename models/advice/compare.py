@@ -21,10 +21,10 @@ from ..results.displayed import Displayed
 from ..results.points import Point
 from ..results.provenance import Provenance, provenance
 from ..scenario.source import ScenarioSource, read_scenario
-from .answers import candidates_of, check_threads_only
+from .answers import check_threads_only, predict_candidates
 from .cases import load_cases
 from .choice import Candidate, choose
-from .node_answers import NodeAnswer, summary_of
+from .node_answers import NodeAnswer, node_summary
 from .paired import (
     PairedQuantity,
     capacity_ratio_half,
@@ -77,7 +77,7 @@ def compare(
     for found, name in zip(systems, names, strict=True):
         check_threads_only(found, file=name)
     with named(" and ".join(names)), workers() as where:
-        together = candidates_of(
+        together = predict_candidates(
             [*systems[0], *systems[1]], seed=seed, progress=progress, executor=where
         )
     cut = len(systems[0])
@@ -96,7 +96,7 @@ def _chosen(candidates: Sequence[Candidate]) -> Candidate:
 
 def _side(name: str, candidate: Candidate) -> Side:
     prediction = candidate.prediction
-    about = summary_of(prediction.case.scenario, prediction.system)
+    about = node_summary(prediction.case.scenario, prediction.system)
     return Side(**about, name=name, point=candidate.point)
 
 

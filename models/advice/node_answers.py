@@ -176,7 +176,7 @@ class Explained(NodeAnswer):
         return self.points[self.shown.point].latency
 
 
-def summary_of(scenario: Scenario, system: System) -> dict[str, Any]:
+def node_summary(scenario: Scenario, system: System) -> dict[str, Any]:
     """The fields of a `NodeAnswer`."""
     host, engine = system.host, system.engine
     return {

@@ -53,7 +53,7 @@ class CpuTime:
     spinning_cpu_us_per_request: float | None
 
 
-def cpu_time_of(prediction: Prediction) -> CpuTime:
+def server_cpu_time(prediction: Prediction) -> CpuTime:
     """Where the server's CPU time goes.
 
     Steps are counted by the simulation and priced with the durations it used. Threads that sleep

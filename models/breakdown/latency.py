@@ -92,15 +92,15 @@ WAITING = frozenset(_WAITS.values()) - {_WAITS[NETWORK_OUT], _WAITS[NETWORK_BACK
 """Stations where a request waits for its turn; elsewhere it is served, or travels."""
 
 
-def stations_of(request: TracedRequest, setup: NodeSetup) -> Counter[tuple[str, str]]:
+def time_by_station(request: TracedRequest, setup: NodeSetup) -> Counter[tuple[str, str]]:
     """A finished request's latency in ps by (station, thread); the sum is the latency."""
     spent: Counter[tuple[str, str]] = Counter()
-    for station, thread, start_ps, end_ps in stretches_of(request, setup):
+    for station, thread, start_ps, end_ps in stretches(request, setup):
         spent[station, thread] += end_ps - start_ps
     return spent
 
 
-def stretches_of(request: TracedRequest, setup: NodeSetup) -> list[tuple[str, str, int, int]]:
+def stretches(request: TracedRequest, setup: NodeSetup) -> list[tuple[str, str, int, int]]:
     """A finished request's way as (station, thread, start, end) in ps, without gaps or overlaps."""
     found: list[tuple[str, str, int, int]] = []
     moments = {
@@ -123,10 +123,10 @@ def stretches_of(request: TracedRequest, setup: NodeSetup) -> list[tuple[str, st
             if moment_ps is not None:
                 thread = "network"
                 if what == POLL:
-                    thread = "" if reader is None else thread_of(reader.thread, setup)
+                    thread = "" if reader is None else thread_kind(reader.thread, setup)
                 at_ps = until(moment_ps, _WAITS[what], thread)
             continue
-        thread = thread_of(step.thread, setup)
+        thread = thread_kind(step.thread, setup)
         at_ps = until(step.start_ps, _WAITS[what], thread)
         for part, _, end_ps in step.pieces(done_ps):
             name = what if what in (SEND, RECEIVE) and part == OTHER else PARTS[part]
@@ -134,7 +134,7 @@ def stretches_of(request: TracedRequest, setup: NodeSetup) -> list[tuple[str, st
     return found
 
 
-def thread_of(number: int, setup: NodeSetup) -> str:
+def thread_kind(number: int, setup: NodeSetup) -> str:
     """Which kind of thread a number is."""
     if number == 0:
         return "main"
@@ -225,7 +225,7 @@ def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> TracedSample:
         if done_ps is not None and setup.warmup_ps <= done_ps < setup.end_ps:
             counts["requests"] += 1
             counts["latency_ps"] += done_ps - request.due_ps
-            for (station, thread), lasts_ps in stations_of(request, setup).items():
+            for (station, thread), lasts_ps in time_by_station(request, setup).items():
                 alike = POLICIES[policy].threads_alike and thread in ("main", "I/O")
                 spent[station, "worker" if alike else thread] += lasts_ps
 
@@ -233,7 +233,7 @@ def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> TracedSample:
     return TracedSample(counts["requests"], counts["latency_ps"], spent)
 
 
-def latency_breakdown_of(prediction: Prediction, *, seed: int) -> LatencyBreakdown | None:
+def trace_latency(prediction: Prediction, *, seed: int) -> LatencyBreakdown | None:
     """Where the latency of a predicted point goes, by a traced sample.
 
     None where nothing was completed, or so much is on the way that a sample would take minutes, or

@@ -33,7 +33,7 @@ from ..node.reference.trace import (
 )
 from ..node.setup import NodeSetup, NodeTimes
 from ..prediction.predict import Prediction
-from .latency import PARTS, stretches_of, traced_run, watch
+from .latency import PARTS, stretches, traced_run, watch
 
 WINDOW_MS = 1.0
 
@@ -237,7 +237,7 @@ def _request_events(requests: Sequence[TracedRequest], setup: NodeSetup) -> list
         events.append(
             {"ph": "b", "name": "request", "ts": _ts(request.due_ps), "args": about, **on}
         )
-        for station, thread, start_ps, end_ps in stretches_of(request, setup):
+        for station, thread, start_ps, end_ps in stretches(request, setup):
             begin: Event = {"ph": "b", "name": station, "ts": _ts(start_ps), **on}
             events.append({**begin, "args": {"thread": thread}})
             events.append({"ph": "e", "name": station, "ts": _ts(end_ps), **on})

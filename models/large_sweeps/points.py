@@ -15,7 +15,7 @@ from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.executors import InThisThread
 from forecache.sim.plain import plain
 
-from ..advice.answers import candidates_of, point_of
+from ..advice.answers import predict_candidates, predicted_point
 from ..advice.cases import Systems
 from ..advice.limits import limits_of
 from ..cost.answer import cost
@@ -74,7 +74,9 @@ def predict_point(case: Case[Scenario], system: System, options: SweepOptions) -
     """
     here = InThisThread()
     if not options.nominal:
-        [found] = candidates_of([(case, system)], seed=options.seed, progress=None, executor=here)
+        [found] = predict_candidates(
+            [(case, system)], seed=options.seed, progress=None, executor=here
+        )
         return found.point
     [prediction] = predict_cases(
         [(case, system)],
@@ -87,7 +89,7 @@ def predict_point(case: Case[Scenario], system: System, options: SweepOptions) -
     [limit] = limits_of(
         [prediction], seed=options.seed, search=False, following=False, executor=here
     )
-    return point_of(prediction, limit)
+    return predicted_point(prediction, limit)
 
 
 # --- rows for points of sweeps over memory, bills, plans, and what runs over time -----------------

@@ -114,7 +114,7 @@ class Pauses:
         return grid_us, left
 
 
-def pauses_of(speed: HostSpeed, *, busy: float = 1.0, sleeps_per_s: float = 0.0) -> Pauses | None:
+def core_pauses(speed: HostSpeed, *, busy: float = 1.0, sleeps_per_s: float = 0.0) -> Pauses | None:
     """Those of a core that is busy for a share of its time and sleeps so often.
 
     None if the host's curve of interruptions says nothing of them, or that there are none.
@@ -262,7 +262,7 @@ def _stations(prediction: Prediction, assumed: Pauses | None = None) -> list[_St
         if assumed is not None:
             pauses: Pauses | None = replace(assumed, rates_per_s=busy * assumed.rates_per_s)
         else:
-            pauses = pauses_of(speed, busy=busy, sleeps_per_s=0.0 if sender else sleeps_per_s)
+            pauses = core_pauses(speed, busy=busy, sleeps_per_s=0.0 if sender else sleeps_per_s)
         if pauses is None:
             return None
         found.append(_Station(used, pauses))

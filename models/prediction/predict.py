@@ -40,10 +40,10 @@ from .run_length import (
     Growth,
     Pilot,
     Window,
+    backlog_growth,
     check_count,
     check_runs,
     grows,
-    growth_of,
     window,
 )
 from .simulation import at_rate, pilot_run, run, times_near, times_of
@@ -74,7 +74,7 @@ QUANTILE_BELOW = {"p90_ms": "p50_ms", "p99_ms": "p90_ms", "p999_ms": "p99_ms"}
 
 SERVER_CPU = "server_cpu_us"
 """CPU time of all server threads per request as the kernel counts it, spinning included: what
-measurements of CPU time are compared with. What requests need of it: `explain.cpu_time_of`."""
+measurements of CPU time are compared with. What requests need of it: `explain.server_cpu_time`."""
 
 _PS_PER_MS = 1e9
 _PS_PER_S = 1e12
@@ -114,7 +114,7 @@ class Metrics:
     @cached_property
     def growth(self) -> Growth | None:
         """How the backlog grows; None in a closed loop, which has none."""
-        return None if self.result.flow is None else growth_of(self.result)
+        return None if self.result.flow is None else backlog_growth(self.result)
 
     @property
     def overloaded(self) -> bool:

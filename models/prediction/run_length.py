@@ -302,7 +302,7 @@ class Growth:
         return self.rps / self.error_rps
 
 
-def growth_of(result: NodeResult) -> Growth:
+def backlog_growth(result: NodeResult) -> Growth:
     """The growth of the backlog of one run of an open loop.
 
     Where connections never catch up, it is the rate of arrivals less that of completions, which

@@ -17,9 +17,9 @@ from .run_length import (
     MOST_REQUESTS,
     Pilot,
     Window,
+    backlog_growth,
     cycle_ps,
     grows,
-    growth_of,
     is_decided,
     longest_ps,
     settling_ps,
@@ -143,7 +143,7 @@ def _open_pilot(inputs: NodeInputs, times: NodeTimes, *, seed: int) -> Pilot:
     begins = Pilot(rate_rps, changing=False, settled_ps=starts_ps, active_threads=active)
     first = window(inputs, begins, requests=OPEN_PILOT_REQUESTS)
     result, last = _settled_run(inputs, times, first, seed=seed, replication=0)
-    overloaded = result.flow is not None and grows([growth_of(result)])
+    overloaded = result.flow is not None and grows([backlog_growth(result)])
     return Pilot(
         rate_rps,
         changing=_alternates(inputs, result),
@@ -229,6 +229,6 @@ def _settled_run(
 
 def _is_decided(inputs: NodeInputs, result: NodeResult, begins: Window, warmup_ps: int) -> bool:
     """Whether an open loop's backlog has settled, or grows with all threads that may be started."""
-    growth = growth_of(result)
+    growth = backlog_growth(result)
     in_time = growth.caught_up or warmup_ps >= settling_ps(inputs, begins.initial_active)
     return in_time and is_decided(growth)

@@ -17,7 +17,7 @@ from typing import Any
 
 from forecache import __version__
 from forecache.hwprofiles.files import dump_yaml
-from forecache.models.advice.answers import candidates_of, load_curve, thread_candidates
+from forecache.models.advice.answers import load_curve, predict_candidates, thread_candidates
 from forecache.models.advice.cases import load_cases
 from forecache.models.advice.choice import KNEE, Candidate
 from forecache.models.advice.compare import differences
@@ -337,7 +337,7 @@ def _simulations(question: PageState, sides: list[_Side], executor: Executor) ->
             case, system = side.settings[place]
             key = _thread_key(question, case, system)
             if key not in question.known:
-                [found] = candidates_of(
+                [found] = predict_candidates(
                     [(case, system)], seed=question.seed, progress=None, executor=executor
                 )
                 yield SimulatedThreads(side.number, key, case.scenario.io_threads, found.point)
@@ -366,7 +366,7 @@ def _looked_at(
     ]
     found: list[Candidate] = []
     if needed:
-        found = candidates_of(
+        found = predict_candidates(
             [side.settings[0] for side in needed],
             seed=question.seed,
             progress=None,

@@ -7,7 +7,7 @@ import pytest
 
 from forecache.hwprofiles.quantity import Kind
 from forecache.models.advice.answers import explain, load_cases
-from forecache.models.breakdown.explain import cpu_time_of
+from forecache.models.breakdown.explain import server_cpu_time
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.results.points import Stage
 
@@ -18,7 +18,7 @@ def stages(**fields: Any) -> tuple[list[Stage], Any]:
     [prediction] = predict_cases(
         load_cases({**BASE, **fields}), draws=0, replications=1, requests=20_000
     )
-    return cpu_time_of(prediction).stages, prediction.nominal[0].result
+    return server_cpu_time(prediction).stages, prediction.nominal[0].result
 
 
 def total(rows: list[Stage], thread: str | None = None) -> float:
@@ -59,7 +59,7 @@ def test_the_steps_of_several_threads_stay_within_their_time(engine: str, versio
     assert 0.5 * spent_by_main < total(rows, "main") <= 1.01 * spent_by_main
 
 
-def thread_of(rows: list[Stage]) -> dict[str, str]:
+def thread_kind(rows: list[Stage]) -> dict[str, str]:
     return {row.stage: row.thread for row in rows}
 
 
@@ -89,11 +89,11 @@ def test_the_steps_of_fork_join_threads_add_up_to_their_time(
 def test_io_threads_take_the_socket_work() -> None:
     alone, _ = stages(engine_version="8.0", workload={"clients": 200})
     helped, _ = stages(engine_version="8.0", io_threads=4, workload={"clients": 200})
-    assert set(thread_of(alone).values()) == {"main"}
-    found = thread_of(helped)
+    assert set(thread_kind(alone).values()) == {"main"}
+    found = thread_kind(helped)
     assert found["read"] == found["write"] == found["parse"] == found["take over"] == "I/O"
     assert found["execute"] == found["hand over"] == found["look up ahead"] == "main"
-    assert "look up ahead" not in thread_of(alone)
+    assert "look up ahead" not in thread_kind(alone)
 
 
 @pytest.mark.parametrize(("version", "share"), [("8.1", 0.25), ("9.1", 1.0)])
@@ -171,7 +171,7 @@ def test_threads_that_share_cores_spend_no_negative_time() -> None:
     [prediction] = predict_cases(
         load_cases({**BASE, **fields}), draws=0, replications=1, requests=2_000
     )
-    spent = cpu_time_of(prediction)
+    spent = server_cpu_time(prediction)
     assert spent.server_cpu_us_per_request is not None
     assert 0 < spent.server_cpu_us_per_request < 10
     assert all(stage.us_per_request > 0 for stage in spent.stages)

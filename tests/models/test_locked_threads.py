@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.advice.answers import load_cases, point_of
+from forecache.models.advice.answers import load_cases, predicted_point
 from forecache.models.advice.choice import Candidate, choose
 from forecache.models.advice.limits import limits_of
 from forecache.models.advice.next_measurement import MeasureNext, measurements_for
 from forecache.models.advice.recommend import Recommendation, recommendation_of
-from forecache.models.breakdown.explain import cpu_time_of
-from forecache.models.breakdown.latency import latency_breakdown_of
+from forecache.models.breakdown.explain import server_cpu_time
+from forecache.models.breakdown.latency import trace_latency
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.caveats import not_covered
@@ -194,10 +194,10 @@ def test_memcached_is_predicted_and_its_threads_are_recommended_by_their_option(
     one, four = predicted(1), predicted(4)
     assert one.bottleneck == four.bottleneck == "worker threads"
     for prediction, count in ((one, 1), (four, 4)):
-        point = point_of(prediction, *limits_of([prediction], seed=1))
+        point = predicted_point(prediction, *limits_of([prediction], seed=1))
         assert point.main_thread_utilisation is None
         assert point.io_thread_utilisation == pytest.approx([1.0] * count, abs=0.02)
-        latency_breakdown = latency_breakdown_of(prediction, seed=1)
+        latency_breakdown = trace_latency(prediction, seed=1)
         assert latency_breakdown is not None
         threads = {row.thread for row in latency_breakdown.stations}
         assert threads == {"worker", "network", "load generator"}
@@ -205,7 +205,7 @@ def test_memcached_is_predicted_and_its_threads_are_recommended_by_their_option(
         assert len(stations) == len(set(stations))
     gain = four.mean("throughput_rps") / one.mean("throughput_rps")
     assert gain == pytest.approx(4, rel=0.1)
-    rows = cpu_time_of(four).stages
+    rows = server_cpu_time(four).stages
     total_us = sum(row.us_per_request for row in rows)
     assert total_us == pytest.approx(four.mean("server_cpu_us"), rel=0.05)
     assert {row.thread for row in rows} == {"worker"}
@@ -250,7 +250,8 @@ def advised(engine: str, **fields: Any) -> tuple[Recommendation, list[str]]:
     predictions = predict_cases(cases, draws=2, replications=1, requests=2_000)
     limits = limits_of(predictions, seed=1)
     settings = [
-        Candidate(p, point_of(p, limit)) for p, limit in zip(predictions, limits, strict=True)
+        Candidate(p, predicted_point(p, limit))
+        for p, limit in zip(predictions, limits, strict=True)
     ]
     nothing = MeasureNext("throughput", 0.0, 0.0, [])
     commands = [c for m in measurements_for(predictions[0]) for c in m.commands]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.breakdown.explain import cpu_time_of
+from forecache.models.breakdown.explain import server_cpu_time
 from forecache.models.node import layout as at
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult, simulate_node
@@ -120,7 +120,7 @@ def test_the_steps_of_busy_threads_add_up(version: str) -> None:
         }
     )
     [prediction] = predict_cases(cases, draws=0, replications=1, requests=10_000)
-    rows = cpu_time_of(prediction).stages
+    rows = server_cpu_time(prediction).stages
     total_us = sum(row.us_per_request for row in rows)
     assert total_us == pytest.approx(prediction.mean("server_cpu_us"), rel=0.05)
     threads = {row.stage: row.thread for row in rows}

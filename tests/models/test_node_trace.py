@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forecache.models.breakdown.latency import STATIONS, sample, stations_of
+from forecache.models.breakdown.latency import STATIONS, sample, time_by_station
 from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import run_node, run_reference
 from forecache.models.node.reference.trace import Step, TracedNode, TracedRequest
@@ -57,7 +57,7 @@ def test_a_traced_run_is_the_same_and_nothing_of_a_latency_is_lost(policy: str, 
 
     assert len(requests) > 10
     for request in requests:
-        spent = stations_of(request, setup)
+        spent = time_by_station(request, setup)
         assert min(spent.values()) > 0
         assert spent.total() == (request.done_ps or 0) - request.due_ps
     within = sample(policy, times, setup)
@@ -103,10 +103,10 @@ def test_a_lone_request_spends_what_its_steps_cost() -> None:
 
 def test_threads_that_read_and_write_are_named() -> None:
     helped = sample("asynchronous", sample_times(), setup_of("asynchronous", {"clients": 60}))
-    thread_of: dict[str, Counter[str]] = {}
+    thread_kind: dict[str, Counter[str]] = {}
     for (station, thread), lasts_ps in helped.spent_ps.items():
-        thread_of.setdefault(station, Counter())[thread] += lasts_ps
-    mostly = {station: threads.most_common(1)[0][0] for station, threads in thread_of.items()}
+        thread_kind.setdefault(station, Counter())[thread] += lasts_ps
+    mostly = {station: threads.most_common(1)[0][0] for station, threads in thread_kind.items()}
     assert mostly["read"] == mostly["write"] == "I/O"
     assert mostly["execute"] == mostly["look up ahead"] == "main"
     assert mostly["receive"] == mostly["send"] == "load generator"

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.advice.answers import load_cases, point_of
+from forecache.models.advice.answers import load_cases, predicted_point
 from forecache.models.advice.limits import limits_of
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.predict import LATENCIES, Prediction, predict_cases
-from forecache.models.prediction.run_length import Growth, grows, growth_of, is_decided, window
+from forecache.models.prediction.run_length import Growth, backlog_growth, grows, is_decided, window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
 from verification.nodes.open_loops import ENGINES, check_policy
 from verification.nodes.sample_node import sample_setup, sample_times
@@ -50,7 +50,7 @@ def station(load: float, *, seed: int = 1, end_ps: int = 2 * 10**10) -> NodeResu
 @pytest.mark.parametrize("load", [0.2, 0.8, 1.1, 3.0])
 def test_a_backlog_grows_by_what_can_not_be_done(load: float) -> None:
     results = [station(load, seed=seed) for seed in range(1, 5)]
-    growths = [growth_of(result) for result in results]
+    growths = [backlog_growth(result) for result in results]
     assert grows(growths) == (load > 1.0)
     for result, growth in zip(results, growths, strict=True):
         flow = result.flow
@@ -105,7 +105,7 @@ def test_how_a_run_begins_does_not_matter() -> None:
 
 def test_overload_has_a_growth_and_no_latency() -> None:
     points = [
-        point_of(late, *limits_of([late], seed=1, search=False))
+        predicted_point(late, *limits_of([late], seed=1, search=False))
         for late in (predicted(rate, engine_version="8.1", io_threads=2) for rate in (6e5, 1.5e6))
     ]
     for rate_rps, point in zip((6e5, 1.5e6), points, strict=True):

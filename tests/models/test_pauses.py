@@ -12,9 +12,9 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.pauses import (
     PAUSES_FACTOR,
     Pauses,
+    core_pauses,
     latency_with_pauses_ms,
     longest_probable_ms,
-    pauses_of,
 )
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.prediction.system import System
@@ -28,7 +28,7 @@ CURVE = ((5.0, 400.0), (1000.0, 8.0), (4000.0, 2.0), (9000.0, 0.0))
 
 def test_pauses_are_what_lasts_a_millisecond_and_more() -> None:
     speed = replace(load_host(HOST).speed(), interruptions=CURVE)
-    pauses = pauses_of(speed)
+    pauses = core_pauses(speed)
     assert pauses is not None
     rates = pauses.rate_per_s(np.array([0.0, 1000.0, 2000.0, 4000.0, 9000.0]))
     # Half-way in the logarithm is half-way between the rates.
@@ -37,9 +37,9 @@ def test_pauses_are_what_lasts_a_millisecond_and_more() -> None:
 
 def test_a_host_without_long_interruptions_has_none() -> None:
     speed = load_host(HOST).speed()
-    assert pauses_of(speed) is None
-    assert pauses_of(replace(speed, interruptions=CURVE[:2])) is None
-    assert pauses_of(replace(speed, interruptions=((5.0, 4.0), (1e3, 0.0), (2e3, 0.0)))) is None
+    assert core_pauses(speed) is None
+    assert core_pauses(replace(speed, interruptions=CURVE[:2])) is None
+    assert core_pauses(replace(speed, interruptions=((5.0, 4.0), (1e3, 0.0), (2e3, 0.0)))) is None
 
 
 def test_time_beyond_a_wait_is_the_integral_of_the_rates() -> None:
@@ -123,7 +123,7 @@ def test_a_core_that_sleeps_has_late_wake_ups_for_pauses_too() -> None:
     at_us = np.array([2000.0])
     [awake], [asleep] = (
         pauses.rate_per_s(at_us)
-        for pauses in (pauses_of(speed), pauses_of(speed, busy=0.4, sleeps_per_s=3000.0))
+        for pauses in (core_pauses(speed), core_pauses(speed, busy=0.4, sleeps_per_s=3000.0))
         if pauses is not None
     )
     assert awake == pytest.approx(5.0, rel=1e-3)
@@ -140,7 +140,7 @@ def test_a_core_that_is_called_at_once_is_hardly_ever_late() -> None:
 
     def late(sleeps_per_s: float) -> float:
         """Of a core that is busy for 40% of its time, the share of wake-ups that are late."""
-        found = pauses_of(speed, busy=0.4, sleeps_per_s=sleeps_per_s)
+        found = core_pauses(speed, busy=0.4, sleeps_per_s=sleeps_per_s)
         assert found is not None
         [rate] = found.rate_per_s(np.array([2000.0]))
         return float(rate - 0.4 * 5.0) / sleeps_per_s

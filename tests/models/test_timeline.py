@@ -10,7 +10,7 @@ import pytest
 from forecache.models.advice.answers import explain, load_cases
 from forecache.models.advice.node_answers import Shown
 from forecache.models.breakdown import latency
-from forecache.models.breakdown.latency import latency_breakdown_of, sample, traced_run
+from forecache.models.breakdown.latency import sample, trace_latency, traced_run
 from forecache.models.breakdown.timeline import (
     GENERATOR,
     REQUESTS,
@@ -150,7 +150,7 @@ def test_the_stations_add_up_to_the_mean_latency(
     # The other execution of the same run, which answers come from, has the same latency.
     taken_ps = compiled.latency.sum_ps + compiled.counters["uncounted_ps"]
     assert traced.spent_ps.total() == taken_ps
-    latency_breakdown = latency_breakdown_of(prediction, seed=1)
+    latency_breakdown = trace_latency(prediction, seed=1)
     assert latency_breakdown is not None
     assert latency_breakdown.traced_mean_us == pytest.approx(taken_ps / compiled.completions / 1e6)
     # The stations add up to the prediction that they explain, and the sample is near it.

@@ -385,7 +385,7 @@ def test_a_bug_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(job, "candidates_of", broken)
+    monkeypatch.setattr(job, "predict_candidates", broken)
     *_, last = job.answered(question(SMALL))
     assert isinstance(last, job.Failed)
     assert "bug" in last.reason

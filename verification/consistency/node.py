@@ -76,7 +76,7 @@ def check(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breach]:
         [(case, system)], draws=DRAWS, replications=REPLICATIONS, requests=REQUESTS
     )
     [limit] = limits_of([prediction], seed=1)
-    point = answers.point_of(prediction, limit)
+    point = answers.predicted_point(prediction, limit)
     held = Held()
     _flow(held, prediction, point)
     _latency(held, prediction)

@@ -31,7 +31,7 @@ import numpy as np
 
 from forecache.models.advice.answers import load_cases
 from forecache.models.node.simulate import NodeResult
-from forecache.models.prediction.run_length import Growth, grows, growth_of
+from forecache.models.prediction.run_length import Growth, backlog_growth, grows
 from forecache.models.prediction.simulation import run, times_of
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.errors import InputError
@@ -120,7 +120,7 @@ def contradictions(policy: str, seed: int) -> list[Contradiction]:
     except InputError:
         return []  # An engine or a host that does not offer this.
     result = run(inputs, requests=REQUESTS, seed=seed)
-    growth = growth_of(result)
+    growth = backlog_growth(result)
     found = _in_itself(inputs, result, growth)
     if "cores" not in scenario:
         found += _later(inputs, result, growth, seed)
@@ -165,7 +165,7 @@ def _later(inputs: NodeInputs, result: NodeResult, growth: Growth, seed: int) ->
     longer = run(inputs, requests=4 * REQUESTS, seed=seed, replication=7)
     mine, theirs = result.flow, longer.flow
     assert mine is not None and theirs is not None
-    again = growth_of(longer)
+    again = backlog_growth(longer)
     overloaded = grows([growth])
     difference = abs(growth.rps - again.rps) / math.hypot(growth.error_rps, again.error_rps)
     clear = difference > _CHANCE and abs(growth.rps - again.rps) > _GRAIN * mine.rate_rps
@@ -187,7 +187,7 @@ def _with_more(inputs: NodeInputs, result: NodeResult, growth: Growth, seed: int
     # What completes varies with its arrivals, and by the waves in which clients move.
     errors = math.hypot(
         growth.error_rps,
-        growth_of(loaded).error_rps,
+        backlog_growth(loaded).error_rps,
         math.sqrt(result.completions) / result.window_s,
     )
     least = (1.0 - _GRAIN) * result.throughput_rps - 3.0 * errors
