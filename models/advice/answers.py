@@ -90,17 +90,12 @@ def predicted_point(prediction: Prediction, limit: Limit) -> Point:
         uncertainty=prediction.parts("throughput_rps"),
         p99_with_pauses_ms=latency_with_pauses_ms(prediction, 0.99),
         p999_with_pauses_ms=latency_with_pauses_ms(prediction, 0.999),
-        latency=_latency_of(prediction),
+        latency=None
+        if prediction.overloaded
+        else LatencyDistribution.of([run.result.latency for run in prediction.nominal]),
     )
     check_point(point)
     return point
-
-
-def _latency_of(prediction: Prediction) -> LatencyDistribution | None:
-    """That of all nominal runs; None where requests pile up."""
-    if prediction.overloaded:
-        return None
-    return LatencyDistribution.of([metrics.result.latency for metrics in prediction.nominal])
 
 
 def _cpu_time(prediction: Prediction) -> dict[str, Any]:

@@ -127,7 +127,13 @@ def _limits(
         return []
     if _never_pause(first) and _never_pause(second):
         return [replace(throughput, quantity="limit_rps")]
-    stations = [_limiting_station(each) for each in (first, second)]
+    # The station that limits each at its limit.
+    stations = [
+        point.next_bottleneck.name
+        if point.bottleneck == "none" and point.next_bottleneck is not None
+        else point.bottleneck
+        for point in (first.point, second.point)
+    ]
     half = capacity_ratio_half(
         first.prediction,
         second.prediction,
@@ -150,12 +156,6 @@ def _never_pause(candidate: Candidate) -> bool:
     """Whether its clients get all that it could serve."""
     workload = candidate.prediction.case.scenario.workload
     return workload.arrival == "closed_loop" and workload.think_us == 0
-
-
-def _limiting_station(candidate: Candidate) -> str:
-    """The station that limits the setting at its limit."""
-    coming, point = candidate.point.next_bottleneck, candidate.point
-    return coming.name if point.bottleneck == "none" and coming is not None else point.bottleneck
 
 
 def _server_at_limit(candidate: Candidate, limit_rps: float) -> float:
