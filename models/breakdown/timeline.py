@@ -126,19 +126,10 @@ def _names(setup: NodeSetup, *, alike: bool) -> list[Event]:
     events: list[Event] = []
 
     def name(pid: int, tid: int, what: str, value: str) -> None:
-        events.append(
-            {"ph": "M", "pid": pid, "tid": tid, "name": f"{what}_name", "args": {"name": value}}
-        )
         order = pid if what == "process" else tid
-        events.append(
-            {
-                "ph": "M",
-                "pid": pid,
-                "tid": tid,
-                "name": f"{what}_sort_index",
-                "args": {"sort_index": order},
-            }
-        )
+        for kind, own in (("name", {"name": value}), ("sort_index", {"sort_index": order})):
+            about = {"ph": "M", "pid": pid, "tid": tid}
+            events.append({**about, "name": f"{what}_{kind}", "args": own})
 
     for pid, title in _PROCESSES.items():
         name(pid, 0, "process", title)
@@ -205,18 +196,9 @@ def _arrows(requests: Sequence[TracedRequest], setup: NodeSetup) -> dict[int, li
         phases = ["s", *["t"] * (len(hops) - 2), "f"]
         for phase, step in zip(phases, hops, strict=True):
             pid, tid = _track(step.thread, setup)
-            arrows.setdefault(id(step), []).append(
-                {
-                    "ph": phase,
-                    "cat": "request",
-                    "name": "request",
-                    "id": hex(number),
-                    "bp": "e",
-                    "ts": _ts(step.start_ps),
-                    "pid": pid,
-                    "tid": tid,
-                }
-            )
+            about = {"ph": phase, "cat": "request", "name": "request", "id": hex(number)}
+            at = {"bp": "e", "ts": _ts(step.start_ps), "pid": pid, "tid": tid}
+            arrows.setdefault(id(step), []).append(about | at)
     return arrows
 
 
