@@ -128,7 +128,7 @@ def _names(setup: NodeSetup, *, alike: bool) -> list[Event]:
     def name(pid: int, tid: int, what: str, value: str) -> None:
         order = pid if what == "process" else tid
         for kind, own in (("name", {"name": value}), ("sort_index", {"sort_index": order})):
-            about = {"ph": "M", "pid": pid, "tid": tid}
+            about: Event = {"ph": "M", "pid": pid, "tid": tid}
             events.append({**about, "name": f"{what}_{kind}", "args": own})
 
     for pid, title in _PROCESSES.items():
@@ -196,7 +196,7 @@ def _arrows(requests: Sequence[TracedRequest], setup: NodeSetup) -> dict[int, li
         phases = ["s", *["t"] * (len(hops) - 2), "f"]
         for phase, step in zip(phases, hops, strict=True):
             pid, tid = _track(step.thread, setup)
-            about = {"ph": phase, "cat": "request", "name": "request", "id": hex(number)}
+            about: Event = {"ph": phase, "cat": "request", "name": "request", "id": hex(number)}
             at = {"bp": "e", "ts": _ts(step.start_ps), "pid": pid, "tid": tid}
             arrows.setdefault(id(step), []).append(about | at)
     return arrows
