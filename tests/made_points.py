@@ -5,14 +5,8 @@ from typing import Any
 
 from forecache.models.advice.next_measurement import Gain, MeasureNext
 from forecache.models.advice.node_answers import EngineSummary, HostSummary
-from forecache.models.advice.recommend import Recommendation
-from forecache.models.advice.regret import Regret
-from forecache.models.advice.sensitivity.results import (
-    ElementaryEffects,
-    Indices,
-    InputIndex,
-    Sensitivity,
-)
+from forecache.models.advice.recommend import Recommendation, Regret
+from forecache.models.advice.sensitivity import ElementaryEffects, Indices, InputIndex, Sensitivity
 from forecache.models.results.points import (
     MemoryBandwidth,
     NextBottleneck,

@@ -19,10 +19,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from forecache.models.plan.answer import load_plan, plan
-from forecache.models.plan.bounds import memory_used
-from forecache.models.plan.offers import Offer, offers_of
+from forecache.models.plan.offers import find_offers
 from forecache.models.plan.schema import PlanScenario
-from forecache.models.plan.shard import check_offer
+from forecache.models.plan.shard import Offer, memory_used
 from forecache.models.plan.trials import Effort, Trials
 from forecache.models.prediction.predict import Prediction
 from forecache.sim.errors import InfeasibleError, InputError
@@ -132,7 +131,7 @@ def judged(data: Any, decision: Decision) -> Verdict:
     scenario, _ = load_plan(data)
     offer = next(
         each
-        for each in offers_of(scenario, check_offer)[0]
+        for each in find_offers(scenario)[0]
         if (each.name, each.engine_words, each.replicas)
         == (decision.instance, decision.engine, decision.replicas)
     )

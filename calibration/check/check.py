@@ -9,8 +9,8 @@ from typing import Any
 
 from forecache.hwprofiles.files import named
 from forecache.models.advice.answers import ScenarioSource, load_cases, predicted_point
-from forecache.models.advice.conditioning import MeasuredValue, updated
-from forecache.models.advice.limits import limits_of
+from forecache.models.advice.conditioning import MeasuredValue, condition_on
+from forecache.models.advice.limits import find_limits
 from forecache.models.advice.next_measurement import MEASURED_ERROR, next_measurement
 from forecache.models.advice.node_answers import node_summary
 from forecache.models.engines.commands import command_kinds
@@ -93,7 +93,7 @@ def check(
         measured = read_measured(files, case.scenario, info=info)
     with named(file):
         predictions = predict_cases(cases, seed=seed, progress=progress)
-        [limit] = limits_of([predictions[index]], seed=seed, search=False, following=False)
+        [limit] = find_limits([predictions[index]], seed=seed, search=False, following=False)
     prediction = predictions[index]
     point = predicted_point(prediction, limit)
     rows = compared(prediction, measured, only)
@@ -193,7 +193,7 @@ def _updated(
         for row in rows
     }
     quantities = [row.quantity for row in rows]
-    found = updated(predictions, at=index, measured=noise, quantities=quantities)
+    found = condition_on(predictions, at=index, measured=noise, quantities=quantities)
     return name, [
         UpdatedPoint(prediction.case.given, estimates)
         for prediction, estimates in zip(predictions, found, strict=True)

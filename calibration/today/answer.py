@@ -12,16 +12,25 @@ from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import named, parse
 from forecache.models.advice.answers import load_cases, recommend_cases
 from forecache.models.advice.node_answers import Recommended
-from forecache.models.cost.beside import BACKUPS, CLIENTS, NODES, REPLICAS, SUPPORT
+from forecache.models.cost.bill import BACKUPS, CLIENTS, NODES, REPLICAS, SUPPORT
 from forecache.models.engines.profile import load_engine
 from forecache.models.plan.answer import plan
-from forecache.models.plan.bill.price import MANAGED
-from forecache.models.plan.bill.today import BilledCache, ComparedLine
-from forecache.models.plan.ceiling import ceiling, todays_node, told_by
-from forecache.models.plan.own_times import TodaysCorrections
-from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer, TodayAnswer
+from forecache.models.plan.capacity_limit import (
+    busiest_primary,
+    capacity_limit,
+    measured_corrections,
+)
+from forecache.models.plan.own_times import OwnTimeCorrections
+from forecache.models.plan.results import (
+    BilledCache,
+    CapacityLimit,
+    ComparedLine,
+    FromInfo,
+    PlanAnswer,
+    TodayAnswer,
+)
 from forecache.models.plan.schema import PlanDemand
-from forecache.models.plan.shard import elects
+from forecache.models.plan.shard import MANAGED, elects
 from forecache.models.prediction.predict import Progress
 from forecache.models.prices.table import NODE_PRICES, load_prices
 from forecache.models.results.provenance import provenance
@@ -217,7 +226,7 @@ def _read(
     return found, billed
 
 
-def _unexplained(found: FromInfo, limit: Ceiling) -> str:
+def _unexplained(found: FromInfo, limit: CapacityLimit) -> str:
     """What to give where metrics say that a node is far busier than its GETs and SETs make it.
 
     Up to `IDLE_BUSY` a main thread is busy with other things than requests.
@@ -450,14 +459,14 @@ def recommended_today(
     if "operations" not in whole["demand"] or (found.needed and not _tell_times(found)):
         raise unknown
     demand = parse(PlanDemand, whole["demand"], file="demand")
-    scenario = dict(todays_node(found, demand, slo={"p99_ms": P99_MS}, node=fields))
+    scenario = dict(busiest_primary(found, demand, slo={"p99_ms": P99_MS}, node=fields))
     if "io_threads" not in fields:
         del scenario["io_threads"]  # is what is asked about
     cases = load_cases(scenario)
     corrections = None
     if len(cases) == 1:
         [(case, system)] = cases
-        _, corrections, _ = told_by(found, case.scenario, system, seed=seed)
+        _, corrections, _ = measured_corrections(found, case.scenario, system, seed=seed)
     if found.needed and corrections is None:
         raise unknown
     if corrections is not None:
@@ -475,7 +484,7 @@ def _ceiling(
     times: float,
     seed: int,
     progress: Progress | None,
-) -> tuple[Ceiling | None, TodaysCorrections | None]:
+) -> tuple[CapacityLimit | None, OwnTimeCorrections | None]:
     """How far today's nodes go and what they told; None where it isn't known what they run on."""
     fields = _node_fields(whole, host, node)
     if "host" not in fields or "engine" not in found.today or not found.nodes:
@@ -485,9 +494,9 @@ def _ceiling(
     if progress is not None:
         progress("looking for the ceiling of today's nodes")
     slo = parse(Slo, (whole["objectives"] or {}).get("slo") or {}, file="objectives.slo")
-    scenario = todays_node(found, demand, slo=slo.model_dump(exclude_none=True), node=fields)
+    scenario = busiest_primary(found, demand, slo=slo.model_dump(exclude_none=True), node=fields)
     with named("node" if isinstance(node, Mapping) or node is None else node):
-        return ceiling(found, scenario, times=times, seed=seed)
+        return capacity_limit(found, scenario, times=times, seed=seed)
 
 
 # --- what is billed beside the plan --------------------------------------------------------------

@@ -11,8 +11,8 @@ from typing import Any
 
 from forecache.hwprofiles import list_instances
 from forecache.hwprofiles.files import did_you_mean
-from forecache.models.cost.beside import SUPPORT
-from forecache.models.plan.bill.today import (
+from forecache.models.cost.bill import SUPPORT
+from forecache.models.plan.results import (
     BilledCache,
     BilledLine,
     FromBill,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 
-from forecache.models.cost.beside import BACKUPS, SUPPORT
+from forecache.models.cost.bill import BACKUPS, SUPPORT
 
 from .export import ExportLine
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import read_text
-from forecache.models.plan.bill.today import KnownField
+from forecache.models.plan.results import KnownField
 from forecache.models.scenario.command_table import DESCRIBED_BY, commands_on
 from forecache.models.scenario.workload import WORKLOADS
 from forecache.sim.errors import InputError

@@ -12,8 +12,7 @@ from pydantic import TypeAdapter
 
 from forecache.models.engines.commands import CommandKind, counted_on
 from forecache.models.engines.profile import load_engine
-from forecache.models.plan.bill.today import KnownField
-from forecache.models.plan.results import FromInfo, TodaysLoad
+from forecache.models.plan.results import CurrentNode, FromInfo, KnownField
 from forecache.models.scenario.command_table import COMMANDS, DESCRIBED_BY, CommandRow
 from forecache.models.scenario.workload import WORKLOADS, ValueSizes, sizes_of
 from forecache.sim.errors import InputError
@@ -586,9 +585,9 @@ def _tell_of_replicas(nodes: Sequence[TodaysNode], notes: Notes) -> None:
         )
 
 
-def _load_of(node: TodaysNode) -> TodaysLoad:
+def _load_of(node: TodaysNode) -> CurrentNode:
     rate = node.rate_rps
-    return TodaysLoad(
+    return CurrentNode(
         name=node.name,
         role="replica" if node.last.replica else "primary",
         rate_rps=rate,

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from forecache.models.plan.bill.today import KnownField
-from forecache.models.plan.results import TodaysLoad
+from forecache.models.plan.results import CurrentNode, KnownField
 from forecache.sim.errors import InputError
 
 from .charges import group_of
@@ -30,7 +29,7 @@ _SEEN_SHARE = 0.02
 class TodaysMetrics:
     """What metrics tell of a cache."""
 
-    nodes: list[TodaysLoad] = field(default_factory=list)
+    nodes: list[CurrentNode] = field(default_factory=list)
     demand: dict[str, Any] = field(default_factory=dict)
     known: list[KnownField] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -209,13 +208,13 @@ def _tell(
         found.known.append(KnownField("network", told, how))
 
 
-def _load(node: NodeMetrics, *, primary: bool) -> TodaysLoad:
+def _load(node: NodeMetrics, *, primary: bool) -> CurrentNode:
     by_time: dict[datetime, float] = {}
     for metric in _COMMANDS:
         for at, each in node.rates(metric).items():
             by_time[at] = by_time.get(at, 0.0) + each
     rate = sum(_mean_rate(node, metric) for metric in _COMMANDS)
-    return TodaysLoad(
+    return CurrentNode(
         name=node.name or "node",
         role="primary" if primary else "replica",
         rate_rps=rate,

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from forecache.hwprofiles.files import named
 from forecache.hwprofiles.quantity import Origin, Source
-from forecache.models.advice.choice import KNEE
+from forecache.models.advice.objective import KNEE
 from forecache.models.prediction.predict import LATENCIES
 from forecache.models.prediction.system import System
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from forecache.calibration.validate.series import label
-from forecache.models.advice.choice import KNEE
+from forecache.models.advice.objective import KNEE
 
 from ..markdown import table
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.calibration.validate.series import series_of
-from forecache.models.advice.choice import KNEE
+from forecache.models.advice.objective import KNEE
 
 from .published_page import points_of, results_of
 

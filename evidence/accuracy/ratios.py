@@ -26,10 +26,10 @@ from forecache.models.advice.paired import (
     UNSHARED,
     PairKind,
     RatioSide,
-    interval_of_ratio,
     pair_kind,
+    ratio_interval,
     ratio_parts,
-    verdict_of,
+    ratio_verdict,
 )
 from forecache.models.prediction.predict import SERVER_CPU, predict_cases
 from forecache.models.scenario.sweeps import Case
@@ -140,8 +140,8 @@ class MeasuredPair:
     @property
     def sign(self) -> str:
         """What the verdict on the ratio says, beside what was measured."""
-        ratio = interval_of_ratio(math.exp(self.predicted), self.half(UNSHARED[self.kind]))
-        verdict = verdict_of(ratio)
+        ratio = ratio_interval(math.exp(self.predicted), self.half(UNSHARED[self.kind]))
+        verdict = ratio_verdict(ratio)
         if verdict == NO_CLEAR_DIFFERENCE:
             return verdict
         return "right" if (verdict == "higher") == (self.measured > 0.0) else "wrong"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.paired import interval_of_ratio, paired_parts
+from forecache.models.advice.paired import paired_parts, ratio_interval
 from forecache.models.memory.key_lines import structures
 from forecache.models.memory.waits import waits_of
 from forecache.models.prediction.predict import DRAWS, REQUESTS, Prediction, predict_cases
@@ -163,7 +163,7 @@ def _change(old: Prediction, new: Prediction) -> dict[str, Any]:
 
 def _ratio(old: Prediction, new: Prediction, name: str) -> dict[str, float]:
     half = paired_parts(old, new, name).parameters
-    return _relative(interval_of_ratio(new.mean(name) / old.mean(name), half))
+    return _relative(ratio_interval(new.mean(name) / old.mean(name), half))
 
 
 def _relative(ratio: Estimate) -> dict[str, float]:
@@ -188,7 +188,7 @@ def look_up(prediction: Prediction, *, keys: int, draws: int) -> dict[str, Any]:
         "keys": keys,
         "alone_ns": alone_ns,
         "together_ns": together_ns,
-        "change": _relative(interval_of_ratio(together_ns / alone_ns, margin)),
+        "change": _relative(ratio_interval(together_ns / alone_ns, margin)),
     }
 
 

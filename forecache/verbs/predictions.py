@@ -245,9 +245,9 @@ def recommend(
             written.write(result)
             return result
         if machine_lists(given.data):
-            from forecache.models.plan.one_node import recommended
+            from forecache.models.plan.one_node import recommend_machines
 
-            compared = recommended(given, seed=seed, progress=progress)
+            compared = recommend_machines(given, seed=seed, progress=progress)
             written.write(compared)
             return compared
         result = run(given, seed=seed, progress=progress)
@@ -267,7 +267,7 @@ def recommend(
 def _check_emit(scenario: "ScenarioFile", emit: Path) -> None:
     """Refuse the files of a thread plan where there is none, before anything is simulated."""
     from forecache.models.advice.cases import load_cases
-    from forecache.models.advice.thread_plan.lines import can_be_placed
+    from forecache.models.advice.configuration import can_be_placed
     from forecache.models.plan.one_node import check_one_node
     from forecache.output import check_folder_target
     from forecache.sim.errors import InputError

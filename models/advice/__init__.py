@@ -1,1 +1,1 @@
-"""What to do: recommended threads, limits, objectives, what to measure next."""
+"""What to do: recommended threads and their CPUs, limits, objectives, what matters."""

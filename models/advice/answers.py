@@ -26,8 +26,7 @@ from ..scenario.schema import Scenario
 from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import Case
 from .cases import load_cases, thread_candidates
-from .choice import Candidate, Choice, choose
-from .limits import Limit, limits_of, standing_of
+from .limits import Limit, find_limits, point_standing
 from .next_measurement import MeasureNext, next_measurement
 from .node_answers import (
     Explained,
@@ -39,10 +38,10 @@ from .node_answers import (
     node_summary,
 )
 from .objective import probability
-from .recommend import recommendation_of
-from .sensitivity.results import Sensitivity
-from .thread_plan.plan import thread_plan
-from .verdict import remarks_of, unmet_of, verdict
+from .recommend import Candidate, Choice, build_recommendation, choose
+from .sensitivity import Sensitivity, find_sensitivity
+from .thread_plan import thread_plan
+from .verdict import point_remarks, unmet_conditions, verdict
 
 
 def predicted_point(prediction: Prediction, limit: Limit) -> Point:
@@ -54,9 +53,9 @@ def predicted_point(prediction: Prediction, limit: Limit) -> Point:
         How far its setting goes, whatever is asked of it.
     """
     utilisation = prediction.utilisation
-    standing = standing_of(prediction, limit)
+    standing = point_standing(prediction, limit)
     sure = probability(prediction, capacity_rps=limit.capacity_rps)
-    unmet = unmet_of(prediction, probability=sure)
+    unmet = unmet_conditions(prediction, probability=sure)
     latencies: dict[str, Any] = {name: prediction.estimate(name) for name in LATENCIES}
     point = Point(
         given=prediction.case.given,
@@ -85,7 +84,7 @@ def predicted_point(prediction: Prediction, limit: Limit) -> Point:
         objective_probability=sure,
         warnings=[
             *not_covered(prediction.case.scenario, prediction.system),
-            *remarks_of(prediction, standing.bottleneck),
+            *point_remarks(prediction, standing.bottleneck),
         ],
         uncertainty=prediction.parts("throughput_rps"),
         p99_with_pauses_ms=latency_with_pauses_ms(prediction, 0.99),
@@ -124,7 +123,7 @@ def predict_candidates(
 ) -> list[Candidate]:
     """Predictions with their points, in the order of the cases."""
     predictions = predict_cases(systems, seed=seed, executor=executor, progress=progress)
-    limits = limits_of(predictions, seed=seed, executor=executor)
+    limits = find_limits(predictions, seed=seed, executor=executor)
     return [
         Candidate(p, predicted_point(p, limit))
         for p, limit in zip(predictions, limits, strict=True)
@@ -250,7 +249,7 @@ def compare_threads(
     answer = Recommended(
         **node_summary(systems[0][0].scenario, systems[0][1]),
         points=[each.point for each in found],
-        recommendation=recommendation_of(choice, measure_next=measure_next, thread_plan=planned),
+        recommendation=build_recommendation(choice, measure_next=measure_next, thread_plan=planned),
         provenance=provenance(seed=seed),
     )
     return answer, moved_by
@@ -288,7 +287,7 @@ def load_curve(
     predictions = predict_cases(
         [(case, system) for case in cases], seed=seed, replications=3, requests=30_000
     )
-    limits = limits_of(predictions, seed=seed, search=False)
+    limits = find_limits(predictions, seed=seed, search=False)
     return [
         LoadPoint(**vars(predicted_point(prediction, limit)))
         for prediction, limit in zip(predictions, limits, strict=True)
@@ -381,8 +380,5 @@ def _sensitivity(
     seed: int,
     say: Progress | None,
 ) -> Sensitivity:
-    # SciPy's statistics take a while to import, and nothing else asks for them.
-    from .sensitivity.answer import sensitivity
-
     with named(name), workers() as where:
-        return sensitivity(prediction, asked, seed=seed, executor=where, progress=say)
+        return find_sensitivity(prediction, asked, seed=seed, executor=where, progress=say)

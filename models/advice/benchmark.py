@@ -80,7 +80,7 @@ def benchmark_command(scenario: Scenario, engine: EngineProfile | None = None) -
 
 
 def benchmark_note(scenario: Scenario, engine: EngineProfile | None = None) -> str:
-    """In what `benchmark_command` differs from the scenario, in sentences; empty if in nothing.
+    """How `benchmark_command` differs from the scenario, in sentences; empty if it does not.
 
     Parameters
     ----------
@@ -123,14 +123,14 @@ def _is_plain(scenario: Scenario, *, memcached: bool) -> bool:
         isinstance(workload.value_bytes, int)
         and workload.popularity == "uniform"
         and not memcached
-        and not _is_memtier(scenario.load_generator.tool)
+        and not Path(scenario.load_generator.tool).name.startswith("memtier")
         and workload.get_fraction in (0.0, 1.0)
         and workload.rate_rps is None
     )
 
 
 def _each_thread(scenario: Scenario) -> int:
-    """Connections of each of memtier's threads, which all have as many."""
+    """Connections of each of memtier's threads: the same number for all."""
     return max(1, round(scenario.workload.clients / scenario.generator_threads))
 
 
@@ -140,7 +140,7 @@ def _each_connection_rps(scenario: Scenario, rate_rps: float) -> int:
 
 
 def _memtier_keys(workload: Workload) -> str:
-    """Prefix and numbers of as many keys, all of the scenario's size where it leaves room.
+    """Options for the keys, all of the scenario's size where there is room for their numbers.
 
     memtier writes numbers without leading zeros, so all have as many digits.
     """
@@ -152,21 +152,16 @@ def _memtier_keys(workload: Workload) -> str:
 
 
 def _memtier_key_bytes(workload: Workload) -> int:
-    """Of prefix and number; a prefix has a byte at least."""
+    """Bytes of prefix and number; a prefix has at least one."""
     return max(workload.whole_key_bytes, 1 + _digits(workload.keys))
 
 
 def _digits(keys: int) -> int:
-    """The fewest digits that so many whole numbers can have alike."""
+    """The fewest digits with which so many numbers of the same length exist."""
     digits = 1
     while 9 * 10 ** (digits - 1) < keys:
         digits += 1
     return digits
-
-
-def _is_memtier(tool: str) -> bool:
-    """By its name, or that of a file about it."""
-    return Path(tool).name.startswith("memtier")
 
 
 def no_benchmark_command(scenario: Scenario) -> str:

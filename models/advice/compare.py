@@ -17,23 +17,23 @@ from forecache.sim.statistics import Estimate
 
 from ..footprint.node import node_room
 from ..prediction.predict import SERVER_CPU, Prediction, Progress
+from ..prices.table import server_price
 from ..results.displayed import Displayed
 from ..results.points import Point
 from ..results.provenance import Provenance, provenance
 from ..scenario.source import ScenarioSource, read_scenario
 from .answers import check_threads_only, predict_candidates
 from .cases import load_cases
-from .choice import Candidate, choose
 from .node_answers import NodeAnswer, node_summary
 from .paired import (
     PairedQuantity,
     capacity_ratio_half,
-    interval_of_ratio,
     paired_quantity,
+    ratio_interval,
+    ratio_verdict,
     server_busy,
-    verdict_of,
 )
-from .server_price import server_price
+from .recommend import Candidate, choose
 
 _HOURS_PER_MONTH = 730.0
 
@@ -110,7 +110,7 @@ def differences(first: Candidate, second: Candidate) -> list[PairedQuantity]:
     throughput = found[0]
     found += _limits(first, second, throughput)
     found.append(_known("used_memory_bytes", _used_bytes(one), _used_bytes(other)))
-    prices = server_price(one.system), server_price(other.system)
+    prices = [server_price(s.host, s.engine.engine) for s in (one.system, other.system)]
     if prices[0] is not None and prices[1] is not None:
         monthly = [each.usd_per_hour * _HOURS_PER_MONTH for each in prices if each is not None]
         found.append(_known("usd_per_month", *monthly))
@@ -140,14 +140,14 @@ def _limits(
         bound_by=stations[0] if stations[0] == stations[1] else "",
         busy=(_server_at_limit(first, first_rps), _server_at_limit(second, second_rps)),
     )
-    ratio = interval_of_ratio(second_rps / first_rps, half)
+    ratio = ratio_interval(second_rps / first_rps, half)
     return [
         PairedQuantity(
             "limit_rps",
             _limit_with_interval(first, first_rps),
             _limit_with_interval(second, second_rps),
             ratio,
-            verdict_of(ratio),
+            ratio_verdict(ratio),
         )
     ]
 
@@ -168,7 +168,7 @@ def _limit_with_interval(candidate: Candidate, limit_rps: float) -> Estimate:
     """A limit is uncertain as the CPU time of a request is."""
     cpu = candidate.prediction.interval(SERVER_CPU)
     half = math.log(cpu.high / cpu.value) if cpu.value > 0.0 else 0.0
-    return interval_of_ratio(limit_rps, half)
+    return ratio_interval(limit_rps, half)
 
 
 def _used_bytes(prediction: Prediction) -> float:
@@ -181,8 +181,8 @@ def _known(name: str, first: float, second: float) -> PairedQuantity:
     values = Estimate(first, first, first), Estimate(second, second, second)
     if first <= 0.0:
         return PairedQuantity(name, *values, None, None)
-    ratio = interval_of_ratio(second / first, 0.0)
-    return PairedQuantity(name, *values, ratio, verdict_of(ratio))
+    ratio = ratio_interval(second / first, 0.0)
+    return PairedQuantity(name, *values, ratio, ratio_verdict(ratio))
 
 
 def _per_request(throughput: PairedQuantity, first: float, second: float) -> PairedQuantity:
@@ -197,4 +197,6 @@ def _per_request(throughput: PairedQuantity, first: float, second: float) -> Pai
         return PairedQuantity("usd_per_million_requests", None, None, None, None)
     rates = throughput.ratio
     ratio = Estimate(*(second / first / each for each in (rates.value, rates.high, rates.low)))
-    return PairedQuantity("usd_per_million_requests", costs[0], costs[1], ratio, verdict_of(ratio))
+    return PairedQuantity(
+        "usd_per_million_requests", costs[0], costs[1], ratio, ratio_verdict(ratio)
+    )

@@ -28,14 +28,14 @@ class MeasuredValue:
     error: float
 
 
-def updated(
+def condition_on(
     predictions: Sequence[Prediction],
     *,
     at: int,
     measured: Mapping[str, MeasuredValue],
     quantities: Sequence[str],
 ) -> list[dict[str, Estimate]]:
-    """Every point's quantities with 95% intervals, once one point was measured.
+    """Quantities of every point with 95% intervals, given a measurement at one point.
 
     The model's own error is taken to be another at every point and quantity, but to stay: at the
     measured point a measurement tells it too. Quantities that some draws leave without a bound are

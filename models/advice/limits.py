@@ -46,7 +46,7 @@ _RELATIVE_DIGITS = 9
 
 @dataclass(frozen=True)
 class Limit:
-    """How far a setting goes.
+    """The highest load of a setting.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Limit:
     following: NextBottleneck | None
 
 
-def limits_of(
+def find_limits(
     predictions: Sequence[Prediction],
     *,
     seed: int,
@@ -104,20 +104,18 @@ def limits_of(
     paced = [key for key, p in first.items() if not _never_pauses(p.case.scenario.workload)]
     runs = run([(saturating(first[key].case.scenario), first[key].system) for key in paced])
     saturated = first | dict(zip(paced, runs, strict=True))
-    ends = {key: _End(p.bottleneck, None) for key, p in saturated.items()}
+    ends: dict[str, _End] = {key: (p.bottleneck, None) for key, p in saturated.items()}
     if following:
         ends = dict(zip(saturated, _ends(list(saturated.values()), run), strict=True))
     searched = [key for key, p in first.items() if search and _can_be_scaled(p.case.scenario)]
-    found = _search({key: (first[key], _capacity_rps(saturated[key])) for key in searched}, run)
+    found = _search(
+        {key: (first[key], saturated[key].mean("throughput_rps")) for key in searched}, run
+    )
     return [_limit(saturated[key], ends[key], found.get(key)) for key in keys]
 
 
-@dataclass(frozen=True)
-class _End:
-    """What limits a saturated run, and what would limit it next."""
-
-    station: str
-    following: NextBottleneck | None
+_End = tuple[str, NextBottleneck | None]
+"""What limits a saturated run, and what would limit it next."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ class _Found:
 
 
 def _limit(saturated: Prediction, end: _End, found: _Found | None) -> Limit:
-    capacity_rps = _capacity_rps(saturated)
+    capacity_rps = saturated.mean("throughput_rps")
     at_rps: float | None = None
     objective = False
     if found is not None:
@@ -139,18 +137,14 @@ def _limit(saturated: Prediction, end: _End, found: _Found | None) -> Limit:
         at_rps = found.met_rps
     elif _never_pauses(saturated.case.scenario.workload):
         at_rps = capacity_rps
-    following = end.following
+    station, following = end
     if following is not None and following.at_rps < capacity_rps:
         following = replace(following, at_rps=capacity_rps)
-    return Limit(end.station, capacity_rps, at_rps, objective, following)
-
-
-def _capacity_rps(saturated: Prediction) -> float:
-    return saturated.mean("throughput_rps")
+    return Limit(station, capacity_rps, at_rps, objective, following)
 
 
 def _search(settings: dict[str, tuple[Prediction, float]], run: Any) -> dict[str, _Found]:
-    """Bisect the loads of all settings at a time."""
+    """Bisect the loads of all settings together."""
     met = dict.fromkeys(settings, 0.0)
     kept_up = dict.fromkeys(settings, 0.0)
     missed = dict.fromkeys(settings, MOST_SHARE)
@@ -186,24 +180,24 @@ def _ends(saturated: Sequence[Prediction], run: Any) -> list[_End]:
     keys = {i: _named(scenario, saturated[i].system) for i, scenario in ample.items()}
     asked = {key: (ample[i], saturated[i].system) for i, key in keys.items()}
     runs = dict(zip(asked, run(list(asked.values())), strict=True))
-    found = [_End(each.bottleneck, each.next_bottleneck) for each in saturated]
+    found: list[_End] = [(each.bottleneck, each.next_bottleneck) for each in saturated]
     for i, key in keys.items():
-        best, station = runs[key], found[i].station
+        best, (station, following) = runs[key], found[i]
         name, at_rps = best.bottleneck, best.mean("throughput_rps")
         more = at_rps >= saturated[i].mean("throughput_rps")
         if name == CLIENTS:
             name = max(best.utilisation, key=best.utilisation.__getitem__)
         if name == TURNS and station == CLIENTS and not more:
-            found[i] = _End(TURNS, found[i].following)
+            found[i] = TURNS, following
         elif name == station or not more:
-            found[i] = _End(station, None)
+            found[i] = station, None
         else:
-            found[i] = _End(station, NextBottleneck(name, at_rps))
+            found[i] = station, NextBottleneck(name, at_rps)
     return found
 
 
 def _ample(prediction: Prediction) -> Scenario | None:
-    """The scenario with more of what limits it, where that can be had by simulation."""
+    """The scenario with more of what limits it, where that can be simulated."""
     scenario = prediction.case.scenario
     if prediction.bottleneck in ("I/O threads", WORKERS):
         most = prediction.system.engine.max_io_threads
@@ -225,7 +219,7 @@ def _can_be_scaled(scenario: Scenario) -> bool:
 
 
 def saturating(scenario: Scenario) -> Scenario:
-    """The same clients, who ask again at once."""
+    """The same clients in a closed loop without pauses."""
     closed = {"arrival": "closed_loop", "rate_rps": None, "think_us": 0.0} | CONSTANT_RATE
     return _with_workload(scenario, closed)
 
@@ -269,7 +263,7 @@ def _with_workload(scenario: Scenario, changes: dict[str, Any]) -> Scenario:
 
 
 def _key(prediction: Prediction) -> str:
-    """What tells settings apart: everything but how much load is asked of them."""
+    """Key of a setting, whatever its offered load."""
     scenario, system = prediction.case.scenario, prediction.system
     if _can_be_scaled(scenario):
         scenario = _at_load(scenario, 1.0)
@@ -285,7 +279,7 @@ def _named(scenario: Scenario, system: System) -> str:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a point stands against the limit of its setting: those fields of a `Point`.
+    """A point against the limit of its setting: those fields of a `Point`.
 
     `verdict` is that on its queue; `verdict.py` looks at the rest.
     """
@@ -297,7 +291,7 @@ class Standing:
     headroom_rps: float | None
 
 
-def standing_of(prediction: Prediction, limit: Limit) -> Standing:
+def point_standing(prediction: Prediction, limit: Limit) -> Standing:
     """Compare a point with the limit of its setting."""
     workload = prediction.case.scenario.workload
     served_rps = prediction.mean("throughput_rps")

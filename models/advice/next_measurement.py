@@ -22,8 +22,8 @@ from ..engines.generator import GENERATOR_NAMES
 from ..engines.profile import HAND_OVER_WORK, WORK_NAMES
 from ..prediction.predict import Prediction
 from ..prediction.uncertainty import Z95, host_ranges
-from .choice import KNEE
-from .effects import Part, Uncertain, correlations, effects, metric_of, uncertain_numbers
+from .effects import Part, Uncertain, correlations, deciding_metric, effects, uncertain_numbers
+from .objective import KNEE
 from .paired import paired_parts
 
 MEASURED_ERROR = 0.05
@@ -49,7 +49,7 @@ _SINGLE_THREAD = frozenset(WORK_NAMES) - HAND_OVER_WORK
 
 @dataclass(frozen=True)
 class Measurement:
-    """Something a person can measure, and which numbers that tells.
+    """Something a person can measure, and which numbers that determines.
 
     Attributes
     ----------
@@ -74,13 +74,13 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Gain(Result):
-    """What a measurement would bring."""
+    """What a measurement would gain."""
 
     what: str
     commands: list[str]
     needs_host: bool
     share: float
-    """Of the variance from uncertain numbers, what it takes away."""
+    """Share of the variance from uncertain numbers that it removes."""
     margin: float
     """Relative half width of the 95% interval afterwards."""
 
@@ -99,14 +99,14 @@ class MeasureNext(Result):
     """By what they bring."""
 
 
-def rival_of(chosen: Prediction, others: Sequence[Prediction]) -> Prediction | None:
-    """The setting most likely to be the better choice after all; None where none is likely to be.
+def strongest_rival(chosen: Prediction, others: Sequence[Prediction]) -> Prediction | None:
+    """The setting most likely to be the better choice after all; None if none is.
 
     That is by the uncertain numbers, which measurements can narrow; the model's error they can't.
     Fewer threads are the better choice if they reach 95% of the throughput, more threads if the
     chosen ones don't.
     """
-    if metric_of(chosen) != "throughput_rps":
+    if deciding_metric(chosen) != "throughput_rps":
         return None
     best, smallest = None, _OPEN_Z
     for other in others:
@@ -126,7 +126,7 @@ def variance_left(
     moves: np.ndarray,
     correlation: np.ndarray,
 ) -> float:
-    """Variance of what decides once a measurement, if any, has told its numbers.
+    """Variance of what decides after a measurement, if any.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def _told(measurement: Measurement, numbers: Sequence[Uncertain]) -> list[int]:
     ]
 
 
-def measurements_for(chosen: Prediction) -> list[Measurement]:
+def possible_measurements(chosen: Prediction) -> list[Measurement]:
     """What a person could measure next, for a prediction's host, engine and load generator."""
     system, scenario = chosen.system, chosen.case.scenario
     host, engine = system.host.id, system.engine
@@ -241,7 +241,7 @@ def next_measurement(
     executor: Executor | None = None,
     moves: np.ndarray | None = None,
 ) -> MeasureNext:
-    """Which measurements would tighten a prediction, and by how much each.
+    """Which measurements would narrow a prediction, and by how much each.
 
     Parameters
     ----------
@@ -256,8 +256,8 @@ def next_measurement(
     moves : (numbers,)
         Of what decides, where it is known better than by `effects`.
     """
-    metric = metric_of(chosen)
-    rival = rival_of(chosen, others)
+    metric = deciding_metric(chosen)
+    rival = strongest_rival(chosen, others)
     if rival is None:
         parts = chosen.parts(metric)
         spread, model = parts.parameters, parts.discrepancy
@@ -272,7 +272,7 @@ def next_measurement(
     correlation = correlations(chosen.system, numbers)
     total = variance_left(None, numbers, moves, correlation)
     gains = []
-    for measurement in measurements_for(chosen) if total > 0.0 else []:
+    for measurement in possible_measurements(chosen) if total > 0.0 else []:
         left = variance_left(measurement, numbers, moves, correlation) / total
         gains.append(
             Gain(
@@ -293,7 +293,7 @@ def next_measurement(
 
 
 def _quantity(chosen: Prediction, rival: Prediction | None) -> str:
-    name = "throughput" if metric_of(chosen) == "throughput_rps" else "p99"
+    name = "throughput" if deciding_metric(chosen) == "throughput_rps" else "p99"
     if rival is not None:
         name += f" at {_setting(rival)} against that"
     return f"{name} at {_setting(chosen)}"

@@ -18,7 +18,7 @@ from ..results.provenance import Provenance
 from ..scenario.schema import Scenario
 from .next_measurement import MeasureNext
 from .recommend import Recommendation
-from .sensitivity.results import Sensitivity
+from .sensitivity import Sensitivity
 
 if TYPE_CHECKING:
     from ..breakdown.latency import LatencyBreakdown

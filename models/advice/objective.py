@@ -22,11 +22,17 @@ NETWORK_FULL = 0.98
 """Use of a limit from which it stops a load: requests that come by chance then wait for each other
 for hundreds of packets."""
 
+KNEE = 0.95
+"""The knee is the first setting that reaches this share of the best throughput. Among settings that
+meet the SLO with the probability asked for it is the one recommended: every further thread costs a
+core for less than the model can tell apart. In an open loop all of them serve what is offered, and
+it is the one with the fewest threads."""
+
 LATENCIES = ("p50_ms", "p99_ms", "p999_ms")
 """Fields of an objective that bound a latency."""
 
 
-def asked_of(prediction: Prediction) -> dict[str, float]:
+def objective_bounds(prediction: Prediction) -> dict[str, float]:
     """The latencies that the scenario's objective bounds, in ms; empty without one."""
     slo = prediction.case.scenario.slo
     bounds = {} if slo is None else {name: getattr(slo, name) for name in LATENCIES}
@@ -34,13 +40,13 @@ def asked_of(prediction: Prediction) -> dict[str, float]:
 
 
 def excess(prediction: Prediction) -> float:
-    """By which share the worst latency exceeds its bound at the nominal numbers; below 0 if none.
+    """Share by which the worst latency exceeds its bound at the nominal numbers; below 0 if none.
 
     Infinite where requests pile up.
     """
     if prediction.overloaded:
         return math.inf
-    asked = asked_of(prediction).items()
+    asked = objective_bounds(prediction).items()
     return max((prediction.mean(name) / bound - 1.0 for name, bound in asked), default=-1.0)
 
 
@@ -50,12 +56,12 @@ def meets(prediction: Prediction) -> bool:
 
 
 def probability(prediction: Prediction, *, capacity_rps: float) -> float | None:
-    """How probable it is that the objective is met; None without one.
+    """Probability that the objective is met; None without one.
 
     Every draw of the uncertain numbers has a latency, with chance in it, and what no draw shows
-    (`error_of`) makes that a log-normal; a draw fails if it is overloaded, or the model's error
+    (`log_error`) makes that a log-normal; a draw fails if it is overloaded, or the model's error
     makes it so. The probability is the mean over the draws, times that of a network that carries
-    the load (`network_limits_under`).
+    the load (`network_limit_chances`).
 
     Parameters
     ----------
@@ -63,9 +69,9 @@ def probability(prediction: Prediction, *, capacity_rps: float) -> float | None:
         Throughput of the setting when it is saturated, at the nominal numbers. That of a draw is
         taken to be in inverse proportion to the CPU time of a request.
     """
-    if not asked_of(prediction):
+    if not objective_bounds(prediction):
         return None
-    network = math.prod(limit.carries for limit in network_limits_under(prediction))
+    network = math.prod(limit.carries for limit in network_limit_chances(prediction))
     runs = prediction.drawn or prediction.nominal
     shares = [
         share
@@ -76,26 +82,28 @@ def probability(prediction: Prediction, *, capacity_rps: float) -> float | None:
 
 
 def share_met(prediction: Prediction, run: Metrics, *, capacity_rps: float) -> float | None:
-    """How probable it is that one draw meets the objective; None if its network stops it.
+    """Probability that one draw meets the objective; None if its network stops it.
 
-    How probable that is `network_limits_under` says.
+    How probable that is `network_limit_chances` says.
     """
     used = run.result.network_limits
     if any(used[name] >= NETWORK_FULL for name in _network_numbers(prediction)):
         return None
     if run.overloaded:
         return 0.0
-    margins = margins_of(prediction, run, capacity_rps=capacity_rps)
+    margins = log_margins(prediction, run, capacity_rps=capacity_rps)
     steps = [
-        margin / error_of(prediction, name, upward=margin > 0.0) for name, margin in margins.items()
+        margin / log_error(prediction, name, upward=margin > 0.0)
+        for name, margin in margins.items()
     ]
     return float(ndtr(min(steps)))
 
 
-def margins_of(prediction: Prediction, run: Metrics, *, capacity_rps: float) -> dict[str, float]:
-    """By how much, on the log scale, a run stays below each bound of a latency and its capacity."""
+def log_margins(prediction: Prediction, run: Metrics, *, capacity_rps: float) -> dict[str, float]:
+    """How far, on the log scale, a run stays below each latency bound and its capacity."""
     found = {
-        name: math.log(bound / run.values[name]) for name, bound in asked_of(prediction).items()
+        name: math.log(bound / run.values[name])
+        for name, bound in objective_bounds(prediction).items()
     }
     if prediction.open_loop:
         cpu_us = np.mean([m.result.server_useful_cpu_us_per_request for m in prediction.nominal])
@@ -105,7 +113,7 @@ def margins_of(prediction: Prediction, run: Metrics, *, capacity_rps: float) -> 
     return found
 
 
-def error_of(prediction: Prediction, name: str, *, upward: bool) -> float:
+def log_error(prediction: Prediction, name: str, *, upward: bool) -> float:
     """Standard error of a bounded quantity's logarithm beyond what the draws show.
 
     It is the model's own and that of windows, and of a closed loop's tail a turn more or less.
@@ -141,8 +149,8 @@ class NetworkLimit(NamedTuple):
     carries: float
 
 
-def network_limits_under(prediction: Prediction) -> list[NetworkLimit]:
-    """The uncertain limits of the network, and how probable it is that each carries the load.
+def network_limit_chances(prediction: Prediction) -> list[NetworkLimit]:
+    """The uncertain limits of the network, and the probability that each carries the load.
 
     A limit is drawn by itself and a load takes a fixed part of it, so no simulation has to find out
     how often it is too low: the distribution it is drawn from says so exactly, and few draws would
@@ -173,7 +181,7 @@ def _network_numbers(prediction: Prediction) -> dict[str, str]:
 
 
 def steps_to(bounds: Range, value: float) -> float:
-    """By how many standard errors a drawn number is off that has a value: `moved`, inverted."""
+    """Standard errors from the best value to a given one: `moved`, inverted."""
     low, best, high = bounds
     if value == best:
         return 0.0

@@ -27,7 +27,7 @@ from ..scenario.schema import Scenario
 Verdict = Literal["higher", "lower", "no clear difference"]
 
 LEAST_DIFFERENCE = 0.01
-"""A smaller difference is not worth a word, however well it is known."""
+"""A smaller difference is not reported, however well it is known."""
 
 PairKind = Literal["settings", "versions", "loads", "families", "hosts"]
 
@@ -133,7 +133,7 @@ class RatioSide:
 
     @staticmethod
     def of(prediction: Prediction, name: str) -> RatioSide:
-        """Read it off a prediction.
+        """The side of a prediction.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ def paired_quantity(first: Prediction, second: Prediction, name: str) -> PairedQ
     if name in LATENCIES and (first.overloaded or second.overloaded):
         return PairedQuantity(name, *values, None, None)
     ratio = paired_ratio(first, second, name)
-    return PairedQuantity(name, *values, ratio, verdict_of(ratio))
+    return PairedQuantity(name, *values, ratio, ratio_verdict(ratio))
 
 
 def paired_ratio(first: Prediction, second: Prediction, name: str) -> Estimate:
@@ -168,7 +168,7 @@ def paired_ratio(first: Prediction, second: Prediction, name: str) -> Estimate:
     One measured window of each differs by more: see `windows` of either.
     """
     value = second.mean(name) / max(first.mean(name), 1e-12)
-    return interval_of_ratio(value, paired_parts(first, second, name).half)
+    return ratio_interval(value, paired_parts(first, second, name).half)
 
 
 def paired_parts(first: Prediction, second: Prediction, name: str) -> RatioParts:
@@ -177,7 +177,7 @@ def paired_parts(first: Prediction, second: Prediction, name: str) -> RatioParts
 
 
 def ratio_parts(first: RatioSide, second: RatioSide) -> RatioParts:
-    """The same of what each side brings to it."""
+    """The parts of a ratio's interval, from what each side brings to it."""
     nominal = _both(first.nominal, second.nominal)
     return RatioParts(
         chance=_half(nominal) / math.sqrt(max(1, len(nominal))),
@@ -186,7 +186,7 @@ def ratio_parts(first: RatioSide, second: RatioSide) -> RatioParts:
     )
 
 
-def interval_of_ratio(value: float, half: float) -> Estimate:
+def ratio_interval(value: float, half: float) -> Estimate:
     """A ratio with an interval that is symmetric on the log scale."""
     return Estimate(value, value * math.exp(-half), value * math.exp(half))
 
@@ -235,7 +235,7 @@ def pair_kind(first: RatioSide, second: RatioSide) -> PairKind:
     return "settings" if systems[0].engine.id == systems[1].engine.id else "versions"
 
 
-def verdict_of(ratio: Estimate) -> Verdict:
+def ratio_verdict(ratio: Estimate) -> Verdict:
     """What the interval of a ratio says."""
     worth_a_word = abs(math.log(max(ratio.value, 1e-12))) >= math.log1p(LEAST_DIFFERENCE)
     if worth_a_word and ratio.low > 1.0:
@@ -301,5 +301,5 @@ def _bound(prediction: Prediction, station: str) -> tuple[str, ...] | None:
 
 
 def _asked_by_clients(scenario: Scenario) -> str:
-    """What clients ask and how, as text."""
+    """The requests of clients and how they are sent, as a key."""
     return scenario.model_dump_json(include={"workload", "load_generator", "transport", "tls"})

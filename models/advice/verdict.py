@@ -25,8 +25,8 @@ from ..results.points import Unmet
 from ..step_times.disk import DISK_RANGES
 from ..step_times.persistence import persistence_of
 from ..step_times.stalls import stalls_of
-from .objective import asked_of
-from .thread_plan.lines import forks
+from .configuration import forks
+from .objective import objective_bounds
 
 LONGEST_STOP_S = 1.0
 """A stop that clients bear (assumed). AWS's samples for ElastiCache give a command two seconds
@@ -48,7 +48,7 @@ _ROUNDING = 0.01
 _GIB = 2**30
 
 
-def unmet_of(prediction: Prediction, *, probability: float | None) -> list[Unmet]:
+def unmet_conditions(prediction: Prediction, *, probability: float | None) -> list[Unmet]:
     """What does not hold at a point.
 
     Parameters
@@ -65,8 +65,8 @@ def verdict(queue: str, unmet: list[Unmet]) -> str:
     return "UNFIT" if unmet and queue != "OVERLOADED" else queue
 
 
-def remarks_of(prediction: Prediction, bottleneck: str) -> list[str]:
-    """What a user must know to read a point, where its runs say so."""
+def point_remarks(prediction: Prediction, bottleneck: str) -> list[str]:
+    """Remarks that a reader of a point needs, from its runs."""
     bearable = (stop for stop in _forks(prediction) if stop.needed <= LONGEST_STOP_S)
     found = [stop.sentence for stop in bearable if stop.needed >= NOTED_STOP_S]
     if bottleneck == TURNS:
@@ -76,7 +76,7 @@ def remarks_of(prediction: Prediction, bottleneck: str) -> list[str]:
 
 
 def _pauses(prediction: Prediction) -> str | None:
-    """That p99 is not known, where it is decided by how often an unknown host takes a core away."""
+    """Remark that p99 depends on how often an unknown host takes a core away."""
     host = prediction.system.host
     p99_ms, longest_ms = prediction.mean("p99_ms"), longest_probable_ms(prediction, 0.99)
     if host.interruptions is not None or longest_ms is None or longest_ms < _MANY_TIMES * p99_ms:
@@ -159,7 +159,7 @@ def _stop(lasts_s: float, every_s: float, sentence: str) -> Unmet:
 
 
 def _cpus(prediction: Prediction) -> Iterator[Unmet]:
-    """CPUs that everybody needs while a child saves, where there are fewer.
+    """CPUs that are needed while a child saves, where there are fewer.
 
     Without a list of its own the child inherits the server's CPUs, and is part of its quota.
     """
@@ -199,7 +199,7 @@ def _cpus(prediction: Prediction) -> Iterator[Unmet]:
 
 
 def _network(prediction: Prediction) -> Iterator[Unmet]:
-    """A rate that lives on the credit of a burst."""
+    """A rate that only the credit of a burst carries."""
     scenario = prediction.case.scenario
     network = _interface(prediction)
     if network is None or scenario.bandwidth != "burst" or not prediction.open_loop:
@@ -222,7 +222,7 @@ def _objective(prediction: Prediction, probability: float | None) -> Iterator[Un
     if slo is None or probability is None or probability >= slo.probability:
         return
     asked = ", ".join(
-        f"{n[:-3]} ≤ {milliseconds(most)}" for n, most in asked_of(prediction).items()
+        f"{n[:-3]} ≤ {milliseconds(most)}" for n, most in objective_bounds(prediction).items()
     )
     yield Unmet(
         "objective",
@@ -235,7 +235,7 @@ def _objective(prediction: Prediction, probability: float | None) -> Iterator[Un
 
 
 def _turns(prediction: Prediction) -> str:
-    """Who waits for whom."""
+    """Which threads wait for which."""
     busy = prediction.utilisation
     served = [name for name in busy if busy[name] > 0.0 and name.endswith(("thread", "threads"))]
     if prediction.system.engine.threading.locks_items:
@@ -277,6 +277,6 @@ def network_remark(prediction: Prediction, bottleneck: str) -> str | None:
 
 
 def _lasts(network: Bandwidth, gbit_per_s: float) -> str:
-    """How long full credit lasts at a rate above the baseline."""
+    """How long full credit lasts at a rate above the baseline, in words."""
     lasts_s = network.credit_gbit / (gbit_per_s - network.baseline_gbit_per_s)
     return f"about {duration_words(lasts_s)} (assumed)"

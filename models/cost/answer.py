@@ -14,12 +14,14 @@ from ..results.consistency import Checked
 from ..results.displayed import Displayed
 from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
-from .beside import BillLine, NotPriced
 from .bill import (
     Bill,
+    BillLine,
+    NotPriced,
     break_even_load,
     break_even_with_nodes,
     ecpu_per_s,
+    nodes_usd,
     serverless_bill,
     whole_node_bill,
 )
@@ -38,7 +40,7 @@ class MonthlyBill(Result):
 
 @dataclass(frozen=True)
 class NodesBill(MonthlyBill):
-    """That of nodes, and what they are enough for."""
+    """The bill of nodes, and the load that they can serve."""
 
     nodes_usd: float
     """Of the nodes alone, which serverless is compared with: `usd` has what is paid besides too."""
@@ -52,7 +54,8 @@ class NodesBill(MonthlyBill):
     serves_load: float | None
     """The multiple of the requests up to which they are enough; None without a bound."""
     spare_gb: float | None
-    """None where their memory is not known."""
+    """Memory that the primaries have left for more data, after what is reserved; None where their
+    memory is not known."""
     not_priced: list[NotPriced]
     """What belongs to the bill and has no known price."""
 
@@ -133,13 +136,7 @@ def cost(scenario: ScenarioSource) -> CostAnswer:
 
 
 def check_cost(point: CostPoint) -> None:
-    """Check a point.
-
-    Raises
-    ------
-    RuntimeError
-        It contradicts itself.
-    """
+    """Raise a `RuntimeError` if a point contradicts itself."""
     for name, bill in (("serverless", point.serverless), ("nodes", point.nodes)):
         if bill is None:
             continue
@@ -183,14 +180,21 @@ def _point(case: Case[CostScenario], prices: PriceTable) -> CostPoint:
         point,
         nodes=NodesBill(
             **_sums(nodes, requests=requests),
-            nodes_usd=nodes.nodes_usd,
+            nodes_usd=nodes_usd(nodes.lines),
             type=asked.type,
             shards=priced.shards,
             asked_shards=asked.shards,
             count=priced.count,
             needs=list(sized.needs),
             serves_load=serves if math.isfinite(serves) else None,
-            spare_gb=_spare_gb(scenario, sized, shards=priced.shards),
+            spare_gb=next(
+                (
+                    priced.shards * n.each - scenario.data_gb
+                    for n in sized.needs
+                    if n.what == "data"
+                ),
+                None,
+            ),
             not_priced=list(nodes.not_priced),
         ),
         break_even=BreakEven(
@@ -198,7 +202,7 @@ def _point(case: Case[CostScenario], prices: PriceTable) -> CostPoint:
             requests_per_s=None if load is None else load * requests_per_s,
             ecpu_per_s=None if load is None else load * ecpu,
             shards=shards,
-            load_if_enough=break_even_load(scenario, prices, usd=nodes.nodes_usd),
+            load_if_enough=break_even_load(scenario, prices, usd=nodes_usd(nodes.lines)),
         ),
         warnings=[
             *([_too_few(asked, sized)] if priced.shards > asked.shards else []),
@@ -208,7 +212,7 @@ def _point(case: Case[CostScenario], prices: PriceTable) -> CostPoint:
 
 
 def _too_few(asked: PricedNodes, sized: Sizing) -> str:
-    """That more shards are needed than were asked for, and what for."""
+    """A warning that more shards are needed than were asked for, and what for."""
     need = sized.deciding
     assert need is not None  # there would be enough
     some = f"{asked.shards:,} shard{'s' * (asked.shards > 1)} of {asked.type}"
@@ -218,14 +222,6 @@ def _too_few(asked: PricedNodes, sized: Sizing) -> str:
 
 def _amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-
-
-def _spare_gb(scenario: CostScenario, sized: Sizing, *, shards: int) -> float | None:
-    """Memory that the primaries have left for more data, after what is reserved."""
-    for need in sized.needs:
-        if need.what == "data":
-            return shards * need.each - scenario.data_gb
-    return None
 
 
 def _sums(bill: Bill, *, requests: float) -> dict[str, Any]:

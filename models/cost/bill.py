@@ -1,36 +1,192 @@
-"""Bills of a month, and the load at which a serverless cache and nodes cost the same."""
+"""Bills of a month, and the load at which a serverless cache and nodes cost the same.
+
+What nodes cost beside their price (old versions, backups, traffic between zones) is a line with its
+rate and whose rate it is, or, where no price is known, is listed as such.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import date
 
-from ..prices.table import CacheEngine, PriceTable
-from ..prices.terms import node_usd_per_month, price_source
-from .beside import (
-    SERVED,
-    BillLine,
-    CacheTraffic,
-    NotPriced,
-    backup_line,
-    day_of_prices,
-    nodes_usd,
-    sorted_out,
-    support_line,
-    zone_lines,
-)
+from forecache.sim.plain import Result
+
+from ..prices.table import CacheEngine, PriceTable, ZonePrice, node_usd_per_month, price_source
 from .schema import MOST_SHARDS, CostScenario, PricedNodes, Requests
 from .sizing import OVERHEAD_BYTES, Sizing, hourly_parts
 
-# --- requests as ElastiCache processing units (ECPU) ----------------------------------------------
+NODES = "nodes"
+SUPPORT = "extended support"
+BACKUPS = "backups"
+CLIENTS = "clients in other zones"
+REPLICAS = "replicas in other zones"
 
-# Requests as ElastiCache processing units (ECPU), what serverless caches are billed in.
-#
+BESIDES = (BACKUPS, CLIENTS, REPLICAS)
+"""What is paid besides nodes, which bills are not compared by: it is not known of all, and a
+serverless cache has it too."""
+
+SERVED: CacheEngine = "redis"
+"""Extended support is for versions of Redis only."""
+
+
+@dataclass(frozen=True)
+class BillLine(Result):
+    """One line of a bill; `usd` is the quantity times the rate, where it has one."""
+
+    what: str
+    quantity: float
+    unit: str
+    usd: float
+    note: str = ""
+    usd_per_unit: float | None = None
+    source: str = ""
+    """Whose rate it is, with its region and day."""
+
+
+@dataclass(frozen=True)
+class NotPriced(Result):
+    """What belongs to a bill and has no known price."""
+
+    what: str
+    quantity: float
+    unit: str
+    why: str
+
+
+@dataclass(frozen=True)
+class CacheTraffic:
+    """Bytes a second of a whole cache, mean.
+
+    Attributes
+    ----------
+    clients
+        Of requests and replies together.
+    writes
+        That each replica of a shard gets, all shards together.
+    """
+
+    clients: float
+    writes: float
+
+
+def nodes_usd(lines: Sequence[BillLine]) -> float:
+    """The part of a bill that its nodes cost, with the surcharge for old versions."""
+    return sum(line.usd for line in lines if line.what not in BESIDES)
+
+
+@dataclass(frozen=True)
+class Bill:
+    """The lines of a month, and what belongs to it without a known price."""
+
+    lines: Sequence[BillLine] = ()
+    not_priced: Sequence[NotPriced] = ()
+
+    @staticmethod
+    def of(parts: Sequence[BillLine | NotPriced | None]) -> Bill:
+        """A bill of lines with and without a price; None is left out."""
+        lines = tuple(each for each in parts if isinstance(each, BillLine))
+        return Bill(lines, tuple(each for each in parts if isinstance(each, NotPriced)))
+
+    @property
+    def usd(self) -> float:
+        """All lines together."""
+        return sum(line.usd for line in self.lines)
+
+
+def support_line(
+    table: PriceTable, node_type: str, version: str, *, on: str | None, nodes: int, hours: float
+) -> BillLine | NotPriced | None:
+    """The surcharge for nodes whose version is past its standard support; None if it isn't.
+
+    It is a share of the price on demand, however nodes are paid.
+
+    Parameters
+    ----------
+    on
+        The day of the bill, as YYYY-MM-DD; that of the prices if None.
+    """
+    rates = table.extended_support
+    if rates is None:
+        return NotPriced(SUPPORT, nodes * hours, "node-hours", f"{table.id} has no rates of it")
+    share = rates.share(version, date.fromisoformat(on or table.date))
+    if share == 0.0:
+        return None
+    each = share * table.node_usd_per_hour(node_type, SERVED)
+    quantity = nodes * hours
+    note = f"{share:.0%} on top for Redis {version}, supported until {rates.ends(version)}"
+    source = table.where(rates.share_in_years_1_and_2.source)
+    return BillLine(SUPPORT, quantity, "node-hours", quantity * each, note, each, source)
+
+
+def backup_line(table: PriceTable, *, data_gb: float, backups: int) -> BillLine | NotPriced | None:
+    """Backups of the whole data beyond those that cost nothing; None without such."""
+    rates = table.backups
+    if not backups:
+        return None
+    if rates is None:
+        quantity = backups * data_gb
+        return NotPriced(BACKUPS, quantity, "GB-months", f"{table.id} has no price of them")
+    free = int(rates.free_of_each_cache.best)
+    paid = max(0, backups - free)
+    quantity, each = paid * data_gb, rates.usd_per_gb_month.best
+    note = f"{backups} of {data_gb:.4g} GB, {min(free, backups)} of them free"
+    source = table.where(rates.usd_per_gb_month.source)
+    return BillLine(BACKUPS, quantity, "GB-months", quantity * each, note, each, source)
+
+
+def replicas_elsewhere(replicas: int, zones: int) -> int:
+    """Replicas of a shard in other zones than its primary, with nodes placed zone by zone."""
+    return replicas - replicas // zones
+
+
+def zone_lines(
+    price: ZonePrice | None,
+    traffic: CacheTraffic,
+    *,
+    zones: int,
+    replicas: int,
+    managed: bool,
+    hours: float,
+) -> list[BillLine | NotPriced]:
+    """Traffic between zones, over which nodes and clients are spread evenly.
+
+    No price of what the nodes of a service send each other was found.
+
+    Parameters
+    ----------
+    price
+        Of a byte of a client that crosses zones, and of machines of one's own that of any; None
+        where it is not known.
+    """
+    gb = 3600.0 * hours / 1e9
+    clients = gb * traffic.clients * (zones - 1) / zones
+    copies = gb * traffic.writes * replicas_elsewhere(replicas, zones)
+    found: list[BillLine | NotPriced] = []
+    for what, quantity, note in (
+        (CLIENTS, clients, f"{zones - 1} of {zones} requests and replies cross zones"),
+        (REPLICAS, copies, f"writes go to {replicas_elsewhere(replicas, zones)} replicas there"),
+    ):
+        if quantity <= 0.0:
+            continue
+        if price is None:
+            found.append(NotPriced(what, quantity, "GB", "no price between zones is known there"))
+        elif managed and what == REPLICAS:
+            why = "no price was found of what nodes of the service send each other"
+            found.append(NotPriced(what, quantity, "GB", why))
+        else:
+            each = price.usd_per_gb
+            note += f", {price.charged if each == 0.0 else f'charged {price.charged}'}"
+            found.append(BillLine(what, quantity, "GB", quantity * each, note, each, price.source))
+    return found
+
+
+# --- requests as ElastiCache processing units (ECPU), what serverless caches are billed in --------
+
 # Sources: Amazon's description (an ECPU for each kilobyte that a read or write transfers, at least
 # one; commands that take more processor time in proportion), and an article that held it against
 # the meter (a GET that misses counts one; a kilobyte is 1,000 bytes: 3,200 B count 3.2).
-
 
 BYTES_PER_ECPU = 1000.0
 
@@ -62,24 +218,6 @@ def ecpu_of_script(
 
 _MOST_LOAD = 1e6
 """Multiple of a scenario's requests up to which a break-even is looked for."""
-
-
-@dataclass(frozen=True)
-class Bill:
-    """The lines of a month, and what belongs to it without a known price."""
-
-    lines: Sequence[BillLine]
-    not_priced: Sequence[NotPriced] = field(default=())
-
-    @property
-    def usd(self) -> float:
-        """All lines together."""
-        return sum(line.usd for line in self.lines)
-
-    @property
-    def nodes_usd(self) -> float:
-        """Those of the nodes, without what is paid besides."""
-        return nodes_usd(self.lines)
 
 
 def ecpu_per_s(requests: Sequence[Requests], *, us_per_ecpu: float) -> float:
@@ -189,7 +327,7 @@ def whole_node_bill(scenario: CostScenario, nodes: PricedNodes, prices: PriceTab
             prices,
             nodes.type,
             nodes.engine_version,
-            on=day_of_prices(prices, nodes.on),
+            on=nodes.on,
             nodes=nodes.count,
             hours=math.ceil(hours),
         )
@@ -202,8 +340,7 @@ def whole_node_bill(scenario: CostScenario, nodes: PricedNodes, prices: PriceTab
         managed=True,
         hours=hours,
     )
-    lines, missing = sorted_out([*bill.lines, support, backups, *traffic])
-    return Bill(lines, missing)
+    return Bill.of([*bill.lines, support, backups, *traffic])
 
 
 def _traffic(requests: Sequence[Requests]) -> CacheTraffic:
@@ -230,7 +367,7 @@ def break_even_with_nodes(
         more = nodes.model_copy(update={"shards": shards})
         bill = whole_node_bill(scenario, more, prices)
         assert bill is not None  # there was one of fewer
-        most, usd = sized.most_load(shards), bill.nodes_usd
+        most, usd = sized.most_load(shards), nodes_usd(bill.lines)
         if math.isfinite(most) and serverless_bill(scenario, prices, load=most).usd < usd:
             continue  # cheaper at every load that this many nodes serve
         load = break_even_load(scenario, prices, usd=usd)

@@ -9,9 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
-from ..prices.rates import day_of
-from ..prices.table import HOURS_A_MONTH, CacheEngine
-from ..prices.terms import Payment
+from ..prices.table import HOURS_A_MONTH, CacheEngine, Payment, day_of
 from ..scenario.versions import EngineVersion
 
 MOST_SHARDS = 500

@@ -98,18 +98,12 @@ class Sizing:
 
     @property
     def deciding(self) -> Need | None:
-        """What needs most of them."""
+        """The need that takes most shards."""
         return max(self.needs, key=Need.shards, default=None)
 
     def most_load(self, shards: int) -> float:
         """The multiple of the scenario's requests up to which a number of shards is enough."""
         return min((need.most_load(shards) for need in self.needs), default=math.inf)
-
-
-def peak_factor(scenario: CostScenario) -> float:
-    """The busiest hour's requests against the mean."""
-    shares = scenario.hourly_shares
-    return 1.0 if shares is None else 24.0 * max(hourly_parts(shares))
 
 
 def hourly_parts(shares: Sequence[float]) -> list[float]:
@@ -167,7 +161,8 @@ def _needs(
                 basis=basis,
             )
         )
-    peak = peak_factor(scenario)
+    shares = scenario.hourly_shares
+    peak = 1.0 if shares is None else 24.0 * max(hourly_parts(shares))
     asked = peak * sum(each.a_second for each in scenario.requests)
     if row.vcpus is None:
         unknown.append(
@@ -196,7 +191,7 @@ def _needs(
 
 
 def _smallest_that_fits(scenario: CostScenario, prices: PriceTable) -> str:
-    """The cheapest cluster of another type that is enough, in words."""
+    """The cheapest cluster of another type that suffices, in words."""
     engine = scenario.engine
     found = []
     for node_type, row in prices.nodes.types.items():

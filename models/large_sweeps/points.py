@@ -17,7 +17,7 @@ from forecache.sim.plain import plain
 
 from ..advice.answers import predict_candidates, predicted_point
 from ..advice.cases import Systems
-from ..advice.limits import limits_of
+from ..advice.limits import find_limits
 from ..cost.answer import cost
 from ..footprint.answers import MemoryPoint, memory
 from ..over_time.kept_runs import source_digest
@@ -86,7 +86,7 @@ def predict_point(case: Case[Scenario], system: System, options: SweepOptions) -
         requests=REQUESTS,
         executor=here,
     )
-    [limit] = limits_of(
+    [limit] = find_limits(
         [prediction], seed=options.seed, search=False, following=False, executor=here
     )
     return predicted_point(prediction, limit)

@@ -1,49 +1,44 @@
-"""The verb `plan`: ranked plans for a scenario of `kind: plan`."""
+"""The verb `plan`: ranked plans for a scenario of `kind: plan`, and why not something else."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import pairwise
 
-from forecache.hwprofiles.capture.compression import LEAST_PIECES
 from forecache.hwprofiles.files import named, parse
 from forecache.sim.errors import InfeasibleError
 from forecache.sim.processes import workers
+from forecache.sim.words import NO_CLEAR_DIFFERENCE, chance
 
-from ..cost.beside import BACKUPS, nodes_usd
+from ..cost.bill import BACKUPS, nodes_usd
+from ..footprint.limits import gib
 from ..prediction.predict import Progress
 from ..results.consistency import Checked
 from ..results.provenance import provenance
 from ..scenario.source import ScenarioSource, read_scenario
-from .bill.data_tiering import data_tiering_of
-from .bill.lines import billed
-from .compression.effect import effect_of
-from .compression.ratios import Ratios, compressed, ratios_of
-from .forecast import forecast, forecast_of_today
-from .front import front_of
-from .offers import Offer, Refused, offers_of, todays_offer
-from .own_times import TodaysCorrections
-from .race import BOUNDED, RACED, SETTLED, SIZED, Entry
-from .ranking import tied
-from .rejected import nothing_holds, one_thread_of, rejected_alternatives, rejected_today
-from .results import NotOffered, PlanAnswer, RankedPlan, SearchCounts
+from .bill import data_tiering_offer, serverless_offers, with_bill
+from .compression import (
+    LEAST_PIECES,
+    Ratios,
+    compression_effect,
+    measured_ratios,
+    with_stored_values,
+)
+from .forecast import forecast, forecast_current, headroom_front
+from .offers import current_offer, find_offers
+from .own_times import OwnTimeCorrections
+from .results import NotOffered, PlanAnswer, RankedPlan, Rejected, SearchCounts
 from .schema import PlanScenario, as_mapping
-from .search import FoundPlans, search
-from .serverless import serverless_of
-from .shard import check_offer
+from .search import BOUNDED, RACED, SETTLED, SIZED, BoundedOffer, search, tied
+from .shard import Offer, memory_room, memory_used, survives_losses, why_no_failover
+from .trials import FULL, Trial, Trials
 
 
 def load_plan(source: ScenarioSource) -> tuple[PlanScenario, str]:
-    """A scenario of `kind: plan`, and what to call it in messages.
-
-    Raises
-    ------
-    InputError
-        The file or a field is not valid.
-    """
+    """A scenario of `kind: plan`, and what to call it in messages."""
     given = read_scenario(source)
     given.kind(["plan"])
     return parse(PlanScenario, given.data, file=given.name), given.name
@@ -54,7 +49,7 @@ def plan(
     *,
     seed: int = 1,
     full: bool = False,
-    corrections: TodaysCorrections | None = None,
+    corrections: OwnTimeCorrections | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> PlanAnswer:
@@ -74,32 +69,28 @@ def plan(
 
     Raises
     ------
-    InputError
-        The file, a field or a name is not valid.
     InfeasibleError
         Nothing that may be chosen meets the objectives; the error's `result` says why.
     """
     asked, file = load_plan(source)
     with named(file):
-        ratios = ratios_of(asked.demand)
-        scenario = asked if ratios is None else compressed(asked, ratios)
-        found_offers, refused = offers_of(scenario, check_offer, corrections)
-        offers = [billed(scenario, each) for each in found_offers]
+        ratios = measured_ratios(asked.demand)
+        scenario = asked if ratios is None else with_stored_values(asked, ratios)
+        found_offers, refused = find_offers(scenario, corrections)
+        offers = [with_bill(scenario, each) for each in found_offers]
         today = None
         if scenario.today is not None:
-            today = billed(
-                scenario, todays_offer(scenario, scenario.today, check_offer, corrections)
-            )
+            today = with_bill(scenario, current_offer(scenario, scenario.today, corrections))
         with workers(executor) as where:
-            found = search(
+            best, others = search(
                 scenario, offers, seed=seed, executor=where, full=full, progress=progress
             )
             answer = _answer(
-                scenario, found, offers, refused, today, seed=seed, executor=where, full=full,
-                progress=progress,
+                scenario, best, others, offers, refused, today, seed=seed, executor=where,
+                full=full, progress=progress,
             )  # fmt: skip
         if ratios is not None and offers:
-            answer = _with_compression(answer, asked, ratios, found.plans, offers)
+            answer = _with_compression(answer, asked, ratios, best, offers)
     check_plan(answer)
     if answer.recommended is None:
         first = answer.rejected[0]
@@ -111,13 +102,7 @@ def plan(
 
 
 def check_plan(answer: PlanAnswer) -> None:
-    """Check an answer.
-
-    Raises
-    ------
-    RuntimeError
-        It contradicts itself.
-    """
+    """Raise a `RuntimeError` if an answer contradicts itself."""
     checked = Checked("plan")
     checked.in_order([("a plan", each.usd_per_month) for each in answer.plans])
     for each in [*answer.plans, *([] if answer.today is None else [answer.today])]:
@@ -133,9 +118,10 @@ def check_plan(answer: PlanAnswer) -> None:
 
 def _answer(
     scenario: PlanScenario,
-    found: FoundPlans,
+    best: Sequence[BoundedOffer],
+    others: Sequence[BoundedOffer],
     offers: Sequence[Offer],
-    refused: Sequence[Refused],
+    refused: Sequence[NotOffered],
     today: Offer | None,
     *,
     seed: int,
@@ -143,26 +129,25 @@ def _answer(
     full: bool,
     progress: Progress | None,
 ) -> PlanAnswer:
-    """Everything that is told of what the search found."""
+    """The answer, from what the search found: the best offers, and all others."""
     if progress is not None:
         progress("looking at growth and failures")
-    calls = [executor.submit(forecast, scenario, entry, seed) for entry in found.plans]
-    ran = None if today is None else executor.submit(forecast_of_today, scenario, today, seed)
-    alone = executor.submit(one_thread_of, scenario, found.plans[0], seed) if found.plans else None
-    ties = [False, *(tied(*pair) for pair in pairwise(found.plans))]
+    calls = [executor.submit(forecast, scenario, entry, seed) for entry in best]
+    ran = None if today is None else executor.submit(forecast_current, scenario, today, seed)
+    alone = executor.submit(one_thread_trial, scenario, best[0], seed) if best else None
+    ties = [False, *(tied(*pair) for pair in pairwise(best))]
     plans = [replace(call.result(), tied=tie) for call, tie in zip(calls, ties, strict=False)]
     runs_now = None if ran is None else ran.result()
     best_usd = plans[0].usd_per_month if plans else None
     keeps = _keeps(runs_now, plans)
     if plans and alone is not None:
-        others = [*found.plans[1:], *found.others]
         rejected = rejected_alternatives(
-            scenario, found.plans[0], others, one_thread=alone.result()
+            scenario, best[0], [*best[1:], *others], one_thread=alone.result()
         )
         if runs_now is not None:
             rejected.append(rejected_today(plans[0], runs_now, keeps=keeps))
     else:
-        rejected = nothing_holds(found.others, refused)
+        rejected = rejected_offers(others, refused)
     demand, months = scenario.demand, scenario.demand.horizon_months
     return PlanAnswer(
         kind="plan",
@@ -172,17 +157,17 @@ def _answer(
         data_growth=demand.data_growth(months),
         plans=plans,
         keeps_today=keeps,
-        with_traffic=order_with_traffic(plans, runs_now, found.others),
+        with_traffic=order_by_whole_bill(plans, runs_now, others),
         rejected=rejected,
-        front=front_of(scenario, found.entries),
+        front=headroom_front(scenario, [*best, *others]),
         today=runs_now,
-        serverless=serverless_of(scenario, offers, best_usd=best_usd),
-        data_tiering=data_tiering_of(scenario, offers),
-        not_offered=[NotOffered(each.what, each.why) for each in refused],
-        search=_counts(offers, found.entries, full=full),
+        serverless=serverless_offers(scenario, offers, best_usd=best_usd),
+        data_tiering=data_tiering_offer(scenario, offers),
+        not_offered=list(refused),
+        search=_counts(offers, [*best, *others], full=full),
         warnings=[
             *_warnings([runs_now, *plans] if keeps and runs_now is not None else plans),
-            *paid_differently(scenario, offers),
+            *payment_warnings(scenario, offers),
         ],
         provenance=provenance(seed=seed),
     )
@@ -193,17 +178,17 @@ WORTH_A_CHANGE = 0.1
 
 
 def _keeps(today: RankedPlan | None, plans: Sequence[RankedPlan]) -> bool:
-    """Whether what runs today is to stay, which takes no proof: what replaces it does."""
+    """Whether the current deployment stays: what replaces it has to prove that it is better."""
     if today is None or not (today.meets or today.is_open):
         return False
     least = min((each.usd_per_month for each in plans), default=math.inf)
     return least > (1.0 - WORTH_A_CHANGE) * today.usd_per_month
 
 
-def order_with_traffic(
-    plans: Sequence[RankedPlan], today: RankedPlan | None, others: Sequence[Entry]
+def order_by_whole_bill(
+    plans: Sequence[RankedPlan], today: RankedPlan | None, others: Sequence[BoundedOffer]
 ) -> str:
-    """How the order would change with what is paid besides nodes, in a sentence; else empty.
+    """How the order of plans would change if ranked by the whole bill, in a sentence; else empty.
 
     Parameters
     ----------
@@ -237,27 +222,27 @@ def order_with_traffic(
         shown = ", ".join(f"{name} ${bill:,.0f}" for name, _, bill in by_bill)
         found.append(f"{what} would change the order, a month with it: {shown}")
     if unpriced and priced:
-        names = names_shown(unpriced, most=len(unpriced))
+        names = first_names(unpriced, most=len(unpriced))
         found.append(f"{what} of {names} has no known price, and is no part of the ranking")
     sentence = "; ".join(found)
     return sentence[:1].upper() + sentence[1:]
 
 
-def paid_differently(scenario: PlanScenario, offers: Sequence[Offer]) -> list[str]:
-    """That offers are ranked by different ways to pay, such as where one has no reserved price."""
+def payment_warnings(scenario: PlanScenario, offers: Sequence[Offer]) -> list[str]:
+    """Warnings that offers are paid in different ways, such as where one has no reserved price."""
     asked = {payment.replace("_", " ") for payment in scenario.choices.payments}
     ways = {offer.payment for offer in offers} & asked
     if len(ways) < 2:
         return []
     names = {way: sorted({o.name for o in offers if o.payment == way}) for way in sorted(ways)}
-    told = "; ".join(f"{way}: {names_shown(some)}" for way, some in names.items())
+    told = "; ".join(f"{way}: {first_names(some)}" for way, some in names.items())
     return [
         f"offers are paid in different ways ({told}): no other price of them is known, or it is "
         "dearer"
     ]
 
 
-def names_shown(names: Sequence[str], most: int = 3) -> str:
+def first_names(names: Sequence[str], most: int = 3) -> str:
     """The first of some names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
@@ -267,12 +252,12 @@ def _with_compression(
     answer: PlanAnswer,
     asked: PlanScenario,
     ratios: Ratios,
-    plans: Sequence[Entry],
+    plans: Sequence[BoundedOffer],
     offers: Sequence[Offer],
 ) -> PlanAnswer:
     """The answer with what compression changes, and the scenario as it was asked."""
     best = plans[0] if plans else None
-    effect = effect_of(
+    effect = compression_effect(
         asked,
         ratios,
         offers[0] if best is None else best.offer,
@@ -296,7 +281,9 @@ def _with_compression(
     return replace(answer, scenario=dict(as_mapping(asked)), compression=effect, warnings=warnings)
 
 
-def _counts(offers: Sequence[Offer], entries: Sequence[Entry], *, full: bool) -> SearchCounts:
+def _counts(
+    offers: Sequence[Offer], entries: Sequence[BoundedOffer], *, full: bool
+) -> SearchCounts:
     stages = [entry.stage for entry in entries]
     return SearchCounts(
         offers=len(offers),
@@ -310,5 +297,173 @@ def _counts(offers: Sequence[Offer], entries: Sequence[Entry], *, full: bool) ->
 
 
 def _warnings(plans: Sequence[RankedPlan]) -> list[str]:
-    """Those of what to run first, each once."""
+    """Warnings of all plans, each once."""
     return list(dict.fromkeys(warning for each in plans for warning in each.warnings))
+
+
+def rejected_alternatives(
+    plan: PlanScenario,
+    best: BoundedOffer,
+    others: Sequence[BoundedOffer],
+    *,
+    one_thread: Trial | None,
+) -> list[Rejected]:
+    """One shard fewer, other sizes, families, engines, one thread and other replicas."""
+    found = [
+        _one_fewer(plan, best),
+        *_sizes(best, others),
+        *_each(best, others, "family", lambda entry: entry.offer.family),
+        *_each(best, others, "engine", lambda entry: entry.offer.engine_words),
+        None if one_thread is None else _one_thread(best, one_thread),
+        *_each(best, others, "replicas", lambda entry: str(entry.offer.replicas)),
+    ]
+    return [each for each in found if each is not None]
+
+
+def one_thread_trial(plan: PlanScenario, best: BoundedOffer, seed: int) -> Trial | None:
+    """The best plan with a single thread; None where it has one or may not."""
+    if best.threads[0] == 1 or 1 not in best.offer.threads:
+        return None
+    return Trials(plan, best.offer, seed=seed).trial(1, best.shards, FULL)
+
+
+def rejected_offers(
+    others: Iterable[BoundedOffer], refused: Iterable[NotOffered]
+) -> list[Rejected]:
+    """Why no offer meets the objectives, the cheapest first."""
+    found = [Rejected("instance", e.offer.words, e.why, None, None, certain=True) for e in others]
+    return found + [Rejected("instance", r.what, r.why, None, None, certain=True) for r in refused]
+
+
+def rejected_today(first: RankedPlan, today: RankedPlan, *, keeps: bool) -> Rejected:
+    """Why the current deployment is rejected, or why it stays."""
+    setting = today.setting
+    what = (
+        f"today's {setting.shards} shard{'s' * (setting.shards > 1)} of {setting.instance}, "
+        f"{setting.engine} {setting.engine_version}"
+    )
+    more = today.usd_per_month - first.usd_per_month
+    open_ = f"draws can't tell if it holds ({today.why})" if today.why else "it just holds"
+    holds = open_ if today.is_open else "it holds"
+    if not today.meets and not today.is_open:
+        why = today.why
+    elif setting == first.setting:
+        why = "it is the first plan"
+    elif not keeps:
+        why = f"{holds}, and costs ${more:,.0f} a month more"
+    elif more > 0:
+        share = more / today.usd_per_month
+        why = f"{holds}, and the first plan costs {share:.1%} less, not a tenth: it stays"
+    else:
+        why = f"{holds}, and costs ${-more:,.0f} a month less: it stays"
+    return Rejected("today", what, why, today.usd_per_month, setting.shards, certain=True)
+
+
+def _one_fewer(plan: PlanScenario, best: BoundedOffer) -> Rejected | None:
+    fewer = best.shards - 1
+    if fewer < 1:
+        return None
+    what = f"{fewer} shard{'s' * (fewer > 1)} of {best.offer.name}"
+    usd = best.offer.nodes_usd(fewer)
+    if fewer < plan.choices.shards.least:
+        why = f"fewer than the {plan.choices.shards.least} that are asked for"
+        return Rejected("shards", what, why, usd, fewer, certain=True)
+    if not survives_losses(plan, best.offer, fewer):
+        why = why_no_failover(plan, best.offer, fewer)
+        return Rejected("shards", what, why, usd, fewer, certain=True)
+    months = plan.demand.horizon_months
+    allowed = 1.0 - plan.objectives.memory_headroom
+    if memory_used(plan, best.offer, fewer, months=months) > allowed:
+        room = memory_room(plan, best.offer, serving=fewer, months=months)
+        why = (
+            f"each would need {gib(room.needed_bytes)} GiB, and may use "
+            f"{gib(allowed * room.limit.usable_bytes)} of its {gib(room.limit.memory_bytes)}"
+        )
+        return Rejected("shards", what, why, usd, fewer, certain=True)
+    tried = [t for t in best.trials if t.shards == fewer and t.why_not is not None]
+    why = tried[0].why_not if tried and tried[0].why_not else best.why
+    return Rejected("shards", what, why, usd, fewer, certain=True)
+
+
+def _sizes(best: BoundedOffer, others: Sequence[BoundedOffer]) -> list[Rejected]:
+    """The next smaller and the next larger size of the same family, with the same engine."""
+
+    def alike(offer: Offer) -> tuple[str, str, int]:
+        return offer.family, offer.engine_words, offer.replicas
+
+    def usd(entry: BoundedOffer) -> float:
+        return entry.offer.usd_per_month
+
+    sizes = [entry for entry in others if alike(entry.offer) == alike(best.offer)]
+    smaller = max((e for e in sizes if usd(e) < usd(best)), key=usd, default=None)
+    larger = min((e for e in sizes if usd(e) > usd(best)), key=usd, default=None)
+    found = [each for each in (smaller, larger) if each is not None]
+    return [_rejected("size", entry.offer.name, best, entry) for entry in found]
+
+
+def _each(
+    best: BoundedOffer,
+    others: Sequence[BoundedOffer],
+    kind: str,
+    name_of: Callable[[BoundedOffer], str],
+) -> list[Rejected]:
+    """The cheapest of each other family, engine or number of replicas."""
+    own, cheapest = name_of(best), dict[str, BoundedOffer]()
+    for entry in others:
+        name = name_of(entry)
+        if name != own and (name not in cheapest or _cost(entry) < _cost(cheapest[name])):
+            cheapest[name] = entry
+    whats = {"family": "{}.*", "engine": "{}", "replicas": "{} replicas"}
+    found = []
+    for name, entry in cheapest.items():
+        what = whats[kind].format(name)
+        found.append(_rejected(kind, f"{what}, at best {entry.offer.name}", best, entry))
+    return found
+
+
+def _cost(entry: BoundedOffer) -> tuple[bool, float]:
+    return entry.impossible, entry.usd_per_month
+
+
+def _rejected(kind: str, what: str, best: BoundedOffer, entry: BoundedOffer) -> Rejected:
+    """Why an offer is worse than the best."""
+    if entry.impossible:
+        return Rejected(kind, what, entry.why, None, None, certain=True)
+    certain = entry.stage == SETTLED
+    more = entry.usd_per_month - best.usd_per_month
+    takes = f"{entry.shards} shard{'s' * (entry.shards > 1)}"
+    least = "" if certain else "at least "
+    if more > 0.005:
+        why = f"takes {least}{takes}, ${more:,.0f} a month more{_in_brackets(entry.why)}"
+    elif certain:
+        why = f"takes {takes}, costs the same, and {_merits(entry)}, the best {_merits(best)}"
+        if tied(best, entry):
+            why += f"; there is {NO_CLEAR_DIFFERENCE} between them"
+    else:
+        why = f"takes {least}{takes}, and costs at least the same{_in_brackets(entry.why)}"
+    return Rejected(kind, what, why, entry.usd_per_month, entry.shards, certain)
+
+
+def _in_brackets(why: str) -> str:
+    return f" ({why})" if why else ""
+
+
+def _merits(entry: BoundedOffer) -> str:
+    """What decides between plans of equal cost, in words."""
+    trial = entry.holding
+    met = chance(trial.probability)
+    return f"meets the objective with {met} and leaves {1.0 - trial.load:.0%} of a node free"
+
+
+def _one_thread(best: BoundedOffer, trial: Trial) -> Rejected:
+    mine = best.holding
+    if trial.why_not is not None:
+        why = trial.why_not
+    else:
+        spare = [1.0 - each.load for each in (trial, mine)]
+        why = (
+            f"holds as well ({chance(trial.probability)}), and leaves {spare[0]:.0%} of a "
+            f"node's capacity free where {mine.threads} threads leave {spare[1]:.0%}"
+        )
+    what = f"io-threads 1 on {best.shards} shard{'s' * (best.shards > 1)} of {best.offer.name}"
+    return Rejected("io_threads", what, why, best.usd_per_month, best.shards, certain=True)

@@ -1,56 +1,59 @@
-"""How far a plan goes: now and at the horizon, when growth reaches a limit, what failures leave."""
+"""How far a plan goes: now and at the horizon, when growth reaches a limit, what failures leave.
+
+Also what nodes cost against headroom, of everything that was raced: what more money buys.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from forecache.sim.statistics import Estimate
 
-from ..advice.limits import limits_of
+from ..advice.limits import find_limits
 from ..prediction.caveats import not_covered
 from ..prediction.predict import Prediction
-from .bill.lines import bill_of
-from .bill.price import term_prices
-from .bounds import memory_used
-from .chances import Chance, chance_of
-from .offers import Offer
-from .race import Entry
-from .results import AfterLoss, Milestone, PlanSetting, RankedPlan, ShardState
+from .bill import bill_lines
+from .offers import term_prices
+from .results import AfterLoss, FrontPoint, Milestone, PlanSetting, RankedPlan, ShardState
 from .schema import PlanScenario
+from .search import RACED, BoundedOffer
 from .shard import (
     LOSSES,
+    Offer,
     fails_over,
     feeds_replicas,
-    goes_on,
-    left_serving,
-    may_be_chosen,
+    memory_room,
+    memory_used,
+    next_failover_count,
     node_scenario,
     nodes_lost,
-    room_of,
-    stranded,
+    shards_after_loss,
+    survives_losses,
+    why_never,
+    why_no_failover,
 )
-from .trials import FULL, Trial, Trials
+from .trials import FULL, Chance, Trial, Trials, objective_chance
 
 MOST_MONTHS = 240.0
 """Twenty years: beyond it a limit is not told."""
 
 
-def setting_of(offer: Offer, shards: int, threads: int) -> PlanSetting:
+def plan_setting(offer: Offer, shards: int, threads: int) -> PlanSetting:
     """What to run of an offer."""
     engine = offer.engine
     return PlanSetting(offer.name, engine.engine, engine.version, shards, offer.replicas, threads)
 
 
-def forecast(plan: PlanScenario, entry: Entry, seed: int) -> RankedPlan:
-    """Everything that is told of a settled offer."""
+def forecast(plan: PlanScenario, entry: BoundedOffer, seed: int) -> RankedPlan:
+    """The plan that a settled offer is, and how far it goes."""
     return _forecast(plan, entry.offer, entry.holding, seed, why=entry.why)
 
 
-def forecast_of_today(plan: PlanScenario, offer: Offer, seed: int) -> RankedPlan:
-    """The same of what runs now, whether it meets the objectives or not."""
+def forecast_current(plan: PlanScenario, offer: Offer, seed: int) -> RankedPlan:
+    """The same of the current deployment, whether it meets the objectives or not."""
     assert plan.today is not None  # asked only then
     trials = Trials(plan, offer, seed=seed)
     trial = trials.trial(plan.today.io_threads, plan.today.shards, FULL)
@@ -59,10 +62,10 @@ def forecast_of_today(plan: PlanScenario, offer: Offer, seed: int) -> RankedPlan
 
 
 def _never(plan: PlanScenario, offer: Offer, shards: int) -> str | None:
-    """Why so many shards don't do, whatever a simulation says; None if they may."""
-    never = may_be_chosen(plan, offer)
-    if never is None and not goes_on(plan, offer, shards):
-        never = stranded(plan, offer, shards)
+    """Why so many shards cannot do, whatever a simulation says; None if they may."""
+    never = why_never(plan, offer)
+    if never is None and not survives_losses(plan, offer, shards):
+        never = why_no_failover(plan, offer, shards)
     used = memory_used(plan, offer, shards, months=plan.demand.horizon_months)
     most = 1.0 - plan.objectives.memory_headroom
     if never is None and used > most:
@@ -76,22 +79,22 @@ def _forecast(
     trials, shards, threads = Trials(plan, offer, seed=seed), trial.shards, trial.threads
     months = plan.demand.horizon_months
     later, known = trial.prediction, trial.chance
-    if later is None or known is None or left_serving(plan, offer, shards) != shards:
+    if later is None or known is None or shards_after_loss(plan, offer, shards) != shards:
         later, known = trials.chance(threads, serving=shards, effort=FULL)
     grows = plan.demand.growth(months) > 1.0 or plan.demand.data_growth(months) > 1.0
     now, now_known = later, known
     capacity_rps = trial.capacity_rps
     if grows:
         now = trials.predict(node_scenario(plan, offer, threads, serving=shards), FULL)
-        now_known = chance_of(
+        now_known = objective_chance(
             now, capacity_rps=capacity_rps, asked=plan.objectives.slo.probability, seed=seed
         )
     with ThreadPoolExecutor(1) as alone:
-        [limit] = limits_of([later], seed=seed, executor=alone)
+        [limit] = find_limits([later], seed=seed, executor=alone)
 
     def state(prediction: Prediction, chance: Chance, at: float) -> ShardState:
         rate_rps = prediction.case.scenario.workload.rate_rps or 0.0
-        room = room_of(plan, offer, serving=shards, months=at)
+        room = memory_room(plan, offer, serving=shards, months=at)
         return ShardState(
             months=at,
             rate_rps=rate_rps,
@@ -112,7 +115,7 @@ def _forecast(
 
     states = state(now, now_known, 0.0), state(later, known, months)
     return RankedPlan(
-        setting=setting_of(offer, shards, threads),
+        setting=plan_setting(offer, shards, threads),
         usd_per_month=offer.nodes_usd(shards),
         usd_per_node_month=offer.usd_per_month,
         payment=offer.payment,
@@ -128,8 +131,8 @@ def _forecast(
         failures=[_after_loss(trials, trial, states[1], what) for what in LOSSES],
         warnings=_warnings(offer, later, shards),
         bill_usd_per_month=offer.bill_usd(shards),
-        bill=bill_of(offer, shards),
-        not_priced=list(offer.not_priced),
+        bill=bill_lines(offer, shards),
+        not_priced=list(offer.beside.not_priced),
         terms=term_prices(plan.choices, offer.name, offer.system),
     )
 
@@ -159,7 +162,7 @@ def _milestones(
 
 
 def _months(factor: float, yearly: float) -> float | None:
-    """When a growing load has reached a multiple of today's."""
+    """Months until a growing load reaches a multiple of today's; None beyond `MOST_MONTHS`."""
     if factor <= 1.0:
         return 0.0
     months = 12.0 * math.log(factor) / math.log1p(yearly)
@@ -167,7 +170,7 @@ def _months(factor: float, yearly: float) -> float | None:
 
 
 def _memory_months(plan: PlanScenario, offer: Offer, shards: int, share: float) -> float | None:
-    """When data take a share of the memory."""
+    """Months until data take a share of the memory; None beyond `MOST_MONTHS`."""
 
     def full(months: float) -> bool:
         return memory_used(plan, offer, shards, months=months) > share
@@ -178,7 +181,7 @@ def _memory_months(plan: PlanScenario, offer: Offer, shards: int, share: float) 
 
 
 def _first_month(reached: Callable[[float], bool]) -> float | None:
-    """The first month, to a tenth, in which something is so and stays so."""
+    """The first month, to a tenth, from which on a condition holds; None if it never does."""
     if not reached(MOST_MONTHS):
         return None
     low, high = 0.0, MOST_MONTHS
@@ -217,7 +220,7 @@ def _after_loss(trials: Trials, trial: Trial, horizon: ShardState, what: str) ->
 
 
 def _takeover(offer: Offer, shards: int, lost: int, *, by_itself: bool) -> str:
-    """Who takes over from what is lost, and who sees to it."""
+    """Which nodes take over from those that are lost, and who triggers it."""
     if offer.replicas == 0:
         others = "the others take over, and its data are filled again"
         return others if by_itself else f"{others}, once someone has given them its slots"
@@ -261,7 +264,7 @@ def _taken_over(trials: Trials, trial: Trial, what: str, lost: int, left: int) -
 
 
 def _warnings(offer: Offer, prediction: Prediction, shards: int) -> list[str]:
-    """Why a plan may be off."""
+    """What the prediction of a plan leaves out."""
     found = not_covered(prediction.case.scenario, offer.system)
     if offer.managed:
         found.append(
@@ -274,5 +277,51 @@ def _warnings(offer: Offer, prediction: Prediction, shards: int) -> list[str]:
         found.append(
             f"memory of {offer.engine_words} is that without cluster mode, whose index of keys is "
             "not modelled"
+        )
+    return found
+
+
+_MORE = (1.0, 1.1, 1.25, 1.5, 2.0)
+"""Multiples of the fewest shards that are told."""
+
+
+def headroom_front(plan: PlanScenario, entries: Sequence[BoundedOffer]) -> list[FrontPoint]:
+    """Points of all raced offers, the cheapest first, with those on the front marked.
+
+    With more shards than it takes, an offer's capacity a shard is that with the fewest: fewer keys
+    are found a little faster.
+    """
+    points = [
+        point
+        for entry in entries
+        if entry.stage >= RACED and not entry.impossible
+        for point in _points(plan, entry)
+    ]
+    points.sort(key=lambda each: (each.usd_per_month, -each.headroom))
+    best, found = -math.inf, list[FrontPoint]()
+    for each in points:
+        above = each.headroom > best + 1e-9
+        best = max(best, each.headroom)
+        found.append(replace(each, on_front=above))
+    return found
+
+
+def _points(plan: PlanScenario, entry: BoundedOffer) -> list[FrontPoint]:
+    offer, threads = entry.offer, entry.threads[0]
+    months, most = plan.demand.horizon_months, plan.choices.shards.most
+    asked = dict.fromkeys(min(most, math.ceil(entry.shards * more)) for more in _MORE)
+    counts = dict.fromkeys(next_failover_count(plan, offer, count) for count in asked)
+    found = []
+    for shards in counts:
+        if shards is None or shards > most:
+            continue
+        scenario = node_scenario(plan, offer, threads, serving=shards, months=months)
+        rate_rps = scenario.workload.rate_rps or 0.0
+        load = 1.0 - rate_rps / entry.capacity_rps[threads]
+        memory = 1.0 - memory_used(plan, offer, shards, months=months)
+        by = "load" if load <= memory else "memory"
+        setting = plan_setting(offer, shards, threads)
+        found.append(
+            FrontPoint(setting, offer.nodes_usd(shards), min(load, memory), by, on_front=False)
         )
     return found

@@ -1,126 +1,52 @@
 """Which machines with which engine may be chosen, and what they cost.
 
-An offer is a machine, an engine and a number of replicas; how many shards it takes, and with how
-many threads, is what the search finds out.
+How many shards an offer takes, and with how many threads, is what the search finds out.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from forecache.hwprofiles import list_instances, load_host
 from forecache.hwprofiles.files import did_you_mean
-from forecache.hwprofiles.schema import HostProfile
+from forecache.hwprofiles.instances import Instance
 from forecache.sim.errors import InputError
 
 from ..advice.cases import MEMCACHED_TOOL
-from ..cost.beside import BillLine, NotPriced
 from ..engines.generator import load_generator
 from ..engines.profile import EngineProfile, load_engine
 from ..prediction.system import System
-from ..prices.table import PriceTable
+from ..prices.table import (
+    HOURS_A_MONTH,
+    PAYMENTS,
+    Payment,
+    PriceTable,
+    ZonePrice,
+    node_usd_per_month,
+    provider_zone_price,
+    served_engine,
+    server_price,
+)
 from ..scenario.schema import GeneratorSettings
-from .bill.price import MANAGED, cheapest, price_table
-from .own_times import TodaysCorrections
+from .own_times import OwnTimeCorrections
+from .results import NotOffered, TermPrice
 from .schema import Choices, PlanScenario, TodaysPlan
+from .shard import MANAGED, Offer, check_offer
 
 THREADS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Numbers of threads that are compared with `io_threads: automatic`, as cores allow."""
 
 
-@dataclass(frozen=True)
-class Offer:
-    """A machine with an engine on it, and how many replicas a shard has.
-
-    Attributes
-    ----------
-    name, family
-        Of the instance, or of a service's node type: cache.r7g.large, cache.r7g.
-    system
-        Host, engine and load generator, as simulations take them.
-    replicas
-        Of each shard.
-    payment, usd_per_month, price_note
-        How it is paid, what one node costs, and whose price that is.
-    threads
-        The numbers of threads that may be run, in order.
-    support, beside, not_priced
-        What one node costs more for an old version; what a plan costs beside its nodes, however
-        many; and what belongs to its bill without a known price (`bill.py`).
-    """
-
-    name: str
-    family: str
-    system: System
-    replicas: int
-    payment: str
-    usd_per_month: float
-    price_note: str
-    threads: tuple[int, ...]
-    support: BillLine | None = None
-    beside: tuple[BillLine, ...] = ()
-    not_priced: tuple[NotPriced, ...] = ()
-
-    @property
-    def engine(self) -> EngineProfile:
-        """Its engine."""
-        return self.system.engine
-
-    @property
-    def host(self) -> HostProfile:
-        """Its host."""
-        return self.system.host
-
-    @property
-    def engine_words(self) -> str:
-        """Name and version of its engine."""
-        return f"{self.engine.engine} {self.engine.version}"
-
-    @property
-    def managed(self) -> bool:
-        """Whether a service runs it."""
-        return self.name.startswith(MANAGED)
-
-    @property
-    def words(self) -> str:
-        """For a sentence: `r7g.large with valkey 9.1`."""
-        return f"{self.name} with {self.engine_words}"
-
-    def nodes_usd(self, shards: int) -> float:
-        """What the nodes of so many shards cost a month: what all offers have a price of."""
-        each = self.usd_per_month + (0.0 if self.support is None else self.support.usd)
-        return shards * (1 + self.replicas) * each
-
-    def bill_usd(self, shards: int) -> float | None:
-        """The whole bill of a month; None where some of it has no known price."""
-        if self.not_priced:
-            return None
-        return self.nodes_usd(shards) + sum(line.usd for line in self.beside)
-
-
-@dataclass(frozen=True)
-class Refused:
-    """What may be chosen but can't be offered, and why."""
-
-    what: str
-    why: str
-
-
-Check = Callable[[PlanScenario, Offer], object]
-"""Raises an `InputError` where an offer can't be simulated with what is demanded."""
-
-
-def offers_of(
-    scenario: PlanScenario, check: Check, corrections: TodaysCorrections | None = None
-) -> tuple[list[Offer], list[Refused]]:
+def find_offers(
+    scenario: PlanScenario, corrections: OwnTimeCorrections | None = None
+) -> tuple[list[Offer], list[NotOffered]]:
     """Everything that may be chosen, and what of it can't be offered.
 
     Parameters
     ----------
-    check
-        What an offer has to pass.
     corrections
         What today's nodes told of themselves.
 
@@ -133,19 +59,19 @@ def offers_of(
     names = _names(choices)
     engines = _engines(choices)
     offers: list[Offer] = []
-    refused: list[Refused] = []
+    refused: list[NotOffered] = []
     systems: dict[tuple[str, str, str], System] = {}
     matched: set[str] = set()
     for name in names:
         for engine in engines:
-            if name.startswith(MANAGED) != is_service(engine):
+            if name.startswith(MANAGED) != sold_as_service(engine):
                 continue
             matched |= {name, engine.id}
             key = name, engine.id, engine.version
             if key not in systems:
                 systems[key] = _system(name, engine, corrections)
             for replicas in dict.fromkeys(choices.replicas):
-                found = _offer(scenario, name, systems[key], replicas, check)
+                found = _offer(scenario, name, systems[key], replicas)
                 if isinstance(found, Offer):
                     offers.append(found)
                 elif found not in refused:
@@ -157,25 +83,18 @@ def offers_of(
     return offers, refused
 
 
-def is_service(engine: EngineProfile) -> bool:
+def sold_as_service(engine: EngineProfile) -> bool:
     """Whether an engine is only sold as a service."""
     return engine.engine.startswith("elasticache-")
 
 
-def todays_offer(
+def current_offer(
     scenario: PlanScenario,
     today: TodaysPlan,
-    check: Check,
-    corrections: TodaysCorrections | None = None,
+    corrections: OwnTimeCorrections | None = None,
 ) -> Offer:
-    """The machine, engine and price of what runs now.
-
-    Raises
-    ------
-    InputError
-        Something of it is not known.
-    """
-    known = _known_names(price_table(scenario.choices))
+    """The machine, engine and price of what runs now."""
+    known = _known_names(scenario.choices.price_table)
     if today.instance not in known:
         hint = did_you_mean(today.instance, known)
         raise InputError(f"field today.instance: found {today.instance!r}; {hint}")
@@ -183,7 +102,7 @@ def todays_offer(
         engine = load_engine(today.engine, today.engine_version)
     except InputError as error:
         raise InputError(f"field today: {error}") from None
-    if is_service(engine) != today.instance.startswith(MANAGED):
+    if sold_as_service(engine) != today.instance.startswith(MANAGED):
         raise InputError(
             f"field today.instance: found {today.instance!r} with {engine.engine}; valid is a node "
             f"type ({MANAGED}...) with an engine of ElastiCache, and an instance with others."
@@ -197,19 +116,20 @@ def todays_offer(
         today.instance,
         _system(today.instance, engine, corrections),
         today.replicas,
-        check,
     )
-    if isinstance(found, Refused):
+    if isinstance(found, NotOffered):
         raise InputError(f"field today: {found.what}: {found.why}.")
     return replace(found, threads=(today.io_threads,))
 
 
 def _names(choices: Choices) -> list[str]:
-    """The instances that are meant, in the order of the catalogue within each pattern."""
-    known = _known_names(price_table(choices))
+    """Names that match the patterns, in the order of the catalogue within each pattern."""
+    known = _known_names(choices.price_table)
     found: list[str] = []
     for place, pattern in enumerate(choices.instances):
-        meant = _matching(pattern, known)
+        # A star means no dot: names of a service's types are meant only by patterns that say so.
+        letters = "[^.]*".join(re.escape(part) for part in pattern.split("*"))
+        meant = [name for name in known if re.fullmatch(letters, name)]
         if not meant:
             patterns = {f"{name.rpartition('.')[0]}.*" for name in known if "." in name}
             hint = did_you_mean(pattern, [*sorted(patterns), *known])
@@ -222,13 +142,6 @@ def _names(choices: Choices) -> list[str]:
     return found
 
 
-def _matching(pattern: str, known: Iterable[str]) -> list[str]:
-    """Names that a pattern means; a service's only if it begins like theirs."""
-    letters = "[^.]*".join(re.escape(part) for part in pattern.split("*"))
-    whole = re.compile(letters)
-    return [name for name in known if whole.fullmatch(name)]
-
-
 def _known_names(table: PriceTable) -> dict[str, str]:
     """Families of the catalogue's instances, and of node types that run on one of them, by name."""
     found = {instance.name: instance.family for instance in list_instances()}
@@ -238,7 +151,7 @@ def _known_names(table: PriceTable) -> dict[str, str]:
 
 
 def _engines(choices: Choices) -> list[EngineProfile]:
-    """The engines that are meant, each version once."""
+    """The engines of the choices, each version once."""
     found: dict[str, EngineProfile] = {}
     for place, choice in enumerate(choices.engines):
         versions: list[str | None] = [*choice.versions] if choice.versions else [None]
@@ -252,7 +165,7 @@ def _engines(choices: Choices) -> list[EngineProfile]:
     return list(found.values())
 
 
-def _system(name: str, engine: EngineProfile, corrections: TodaysCorrections | None) -> System:
+def _system(name: str, engine: EngineProfile, corrections: OwnTimeCorrections | None) -> System:
     tool = MEMCACHED_TOOL if engine.engine == "memcached" else GeneratorSettings().tool
     found = System(load_host(name.removeprefix(MANAGED)), engine, load_generator(tool))
     return found if corrections is None else corrections.of(found)
@@ -261,7 +174,7 @@ def _system(name: str, engine: EngineProfile, corrections: TodaysCorrections | N
 def _check_matched(
     names: Sequence[str], engines: Sequence[EngineProfile], matched: set[str]
 ) -> None:
-    """Refuse a machine that no engine goes with, and the other way round."""
+    """Refuse a machine that none of the engines runs on, and an engine without a machine."""
     for name in names:
         if name not in matched:
             wants = "elasticache-redis" if name.startswith(MANAGED) else "valkey or redis"
@@ -271,30 +184,28 @@ def _check_matched(
             )
     for engine in engines:
         if engine.id not in matched:
-            wants = f"{MANAGED}r7g.*" if is_service(engine) else "r7g.*"
+            wants = f"{MANAGED}r7g.*" if sold_as_service(engine) else "r7g.*"
             raise InputError(
                 f"field choices.engines: found {engine.engine!r}, which runs on none of the "
                 f"instances; valid is an instance such as {wants} besides."
             )
 
 
-def _offer(
-    scenario: PlanScenario, name: str, system: System, replicas: int, check: Check
-) -> Offer | Refused:
-    """The machine with its price and threads."""
+def _offer(scenario: PlanScenario, name: str, system: System, replicas: int) -> Offer | NotOffered:
+    """The machine with its price and threads, or why it can't be had."""
     what = f"{name} with {system.engine.engine} {system.engine.version}"
     price = cheapest(scenario.choices, name, system)
-    if price is None:
+    if price.usd_per_month is None:
         ways = " or ".join(p.replace("_", " ") for p in scenario.choices.payments)
         where = f" in {scenario.choices.region}" if scenario.choices.region else ""
-        return Refused(what, f"no price of it is known{where}, {ways}")
+        return NotOffered(what, f"no price of it is known{where}, {ways}")
     threads = _threads(scenario, system)
     if not threads:
         cores = system.host.speed().cores
-        return Refused(what, f"its {cores} cores are fewer than any of the io_threads")
+        return NotOffered(what, f"its {cores} cores are fewer than any of the io_threads")
     if system.engine.engine == "memcached" and replicas > 0:
-        return Refused(what, "Memcached has no replicas")
-    family = _known_names(price_table(scenario.choices))[name]
+        return NotOffered(what, "Memcached has no replicas")
+    family = _known_names(scenario.choices.price_table)[name]
     offer = Offer(
         name,
         family,
@@ -306,9 +217,9 @@ def _offer(
         threads,
     )
     try:
-        check(scenario, offer)
+        check_offer(scenario, offer)
     except InputError as error:
-        return Refused(what, str(error).removesuffix("."))
+        return NotOffered(what, str(error).removesuffix("."))
     return offer
 
 
@@ -320,3 +231,67 @@ def _threads(scenario: PlanScenario, system: System) -> tuple[int, ...]:
         most = 1 if asked == "automatic" else most  # its I/O threads have nothing to do then
     counts = THREADS if asked == "automatic" else sorted(set(asked))
     return tuple(count for count in counts if count <= most)
+
+
+def cheapest(choices: Choices, name: str, system: System) -> TermPrice:
+    """The cheapest way to pay for a node of those that are allowed."""
+    if name in choices.usd_per_month:
+        return TermPrice("as given", choices.usd_per_month[name], "the scenario's own price")
+    prices = [_price(choices, name, system, payment) for payment in choices.payments]
+    return min(prices, key=lambda p: math.inf if p.usd_per_month is None else p.usd_per_month)
+
+
+def term_prices(choices: Choices, name: str, system: System) -> list[TermPrice]:
+    """Every way to pay for a node, with None where no price is known."""
+    return [_price(choices, name, system, payment) for payment in PAYMENTS]
+
+
+def _price(choices: Choices, name: str, system: System, payment: Payment) -> TermPrice:
+    """A node paid in one way."""
+    table, managed = choices.price_table, name.startswith(MANAGED)
+    unknown = TermPrice(payment.replace("_", " "), None, "no price of it is known")
+    if managed and payment == "spot":
+        return unknown  # a service sells none
+    discount = choices.discounts.get(payment)
+    usd: float | None = None
+    region: str | None = None
+    note = ""
+    if managed:
+        asked: Payment = "on_demand" if discount is not None else payment
+        usd = node_usd_per_month(table, name, served_engine(system.engine.engine), asked)
+        region = table.region
+        note = f"{name} {asked.replace('_', ' ')}, {region}, {table.date}"
+    else:
+        if instance := _instance(name):
+            region = instance.region
+        price = server_price(system.host, system.engine.engine)
+        if price is not None and (payment == "on_demand" or discount is not None):
+            usd, note = HOURS_A_MONTH * price.usd_per_hour, price.note
+    if usd is None:
+        return unknown
+    if discount is not None:
+        usd *= 1.0 - discount
+        note += f", less the scenario's {discount:.3g} of it"
+    if choices.region is not None and choices.region != region:
+        if choices.region_factor is None:
+            return unknown
+        usd *= choices.region_factor
+        note += f", × {choices.region_factor:.4g} for {choices.region}"
+    return replace(unknown, usd_per_month=usd, note=note)
+
+
+def zone_price(choices: Choices, name: str) -> ZonePrice | None:
+    """What a byte between the zones of a node's region costs; None where it is not known."""
+    table = choices.price_table
+    if name.startswith(MANAGED):
+        return table.zone_price(managed=True)
+    instance = _instance(name)
+    if instance is None or instance.provider is None:
+        return None
+    if instance.provider == "aws":
+        return table.zone_price(managed=False) if instance.region == table.region else None
+    return provider_zone_price(instance.provider)
+
+
+def _instance(name: str) -> Instance | None:
+    return next((each for each in list_instances() if each.name == name), None)

@@ -31,22 +31,20 @@ _WORKLOAD = {
 }
 
 
-def recommended(
+def recommend_machines(
     source: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
 ) -> PlanAnswer:
     """The hosts, engines and versions that a node's scenario lists, ranked by cost.
 
     Raises
     ------
-    InputError
-        A field isn't valid, or plans have nothing like it.
     InfeasibleError
         None of them meets the slo.
     """
     given = read_scenario(source)
     given.kind([NODE])
     with named(given.name):
-        asked = plan_of_one_node(given.data, file=given.name)
+        asked = one_node_plan(given.data, file=given.name)
         return plan(asked, seed=seed, progress=progress)
 
 
@@ -59,14 +57,8 @@ def check_one_node(source: ScenarioSource, *, why: str) -> None:
         )
 
 
-def plan_of_one_node(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
-    """The plan that a node's scenario with such lists asks for.
-
-    Raises
-    ------
-    InputError
-        A field isn't valid, or plans have nothing like it.
-    """
+def one_node_plan(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
+    """The plan that a node's scenario with such lists asks for."""
     cases = [case.scenario for case in expand(data, file=file, schema=Scenario)]
     first = cases[0]
     _check(data, first, file=file)
@@ -126,7 +118,7 @@ def plan_of_one_node(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
 
 
 def _check(data: Mapping[str, Any], scenario: Scenario, *, file: str) -> None:
-    """Refuse what a plan of one node has nothing like."""
+    """Refuse fields that a plan of one node does not have."""
     workload = scenario.workload
     if workload.arrival != "open_loop" or workload.rate_rps is None or scenario.slo is None:
         raise InputError(

@@ -80,8 +80,8 @@ _REPLICATIONS = 2
 
 
 @dataclass(frozen=True)
-class TodaysCorrections:
-    """What nodes' own times say of their system.
+class OwnTimeCorrections:
+    """Corrections of a system by what its nodes say of their own time.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class TodaysCorrections:
 
 def corrections_from(
     scenario: Scenario, system: System, own: OwnTimes, *, rate_rps: float, seed: int
-) -> tuple[TodaysCorrections | None, list[ThreadShare]]:
+) -> tuple[OwnTimeCorrections | None, list[ThreadShare]]:
     """What a node's own times say of its system, and the parts of these.
 
     Parameters
@@ -129,7 +129,7 @@ def corrections_from(
     tuple
         None where the load is too light to tell.
     """
-    found: TodaysCorrections | None = None
+    found: OwnTimeCorrections | None = None
     scenario, before = _at_rate(scenario, system, rate_rps, seed)
     after = before
     if rate_rps >= LEAST_RPS:
@@ -145,7 +145,7 @@ def corrections_from(
 def _at_rate(
     scenario: Scenario, system: System, rate_rps: float, seed: int
 ) -> tuple[Scenario, Prediction]:
-    """The load and its prediction, with pauses with which a closed loop asks as often as that."""
+    """The load and its prediction, a closed loop with pauses that give that rate."""
     found = _predicted(scenario, system, seed)
     load = scenario.workload
     if load.arrival == "open_loop" or load.think_us <= 0.0:
@@ -178,7 +178,7 @@ def _conditioned(
     *,
     rate_rps: float,
     seed: int,
-) -> TodaysCorrections:
+) -> OwnTimeCorrections:
     """The corrections, with turns and sleeps as a prediction counted them."""
     scenario = prediction.case.scenario
     sleeps = _sleeps(prediction)
@@ -232,17 +232,17 @@ def _conditioned(
         nominal_corrections=Corrections(*mean.tolist()),
         drawn_corrections=tuple(after),
     )
-    return TodaysCorrections(found, Corrections(inside=float(alone @ target)), tuple(of_mix))
+    return OwnTimeCorrections(found, Corrections(inside=float(alone @ target)), tuple(of_mix))
 
 
 def _sleeps(prediction: Prediction) -> float:
-    """How often a request is waited for asleep."""
+    """Sleeps of the main thread a request."""
     result = prediction.nominal[0].result
     return result.counters["blocks"] / max(1, result.completions)
 
 
 def _cold_us(inside_us: float, idle: float, sleeps: float) -> float:
-    """What commands take longer inside on a thread with such a share of idle time.
+    """Extra time inside commands on a thread with such a share of idle time, in us.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def _cold_us(inside_us: float, idle: float, sleeps: float) -> float:
 
 
 def _colder(idle: float) -> float:
-    """By which factor the rest of a request takes longer then."""
+    """Factor by which the rest of a request takes longer then."""
     return math.exp(COLD_SHARE * idle)
 
 
@@ -378,7 +378,7 @@ def _shares(
     return found
 
 
-def together(nodes: Sequence[tuple[OwnTimes, float]]) -> tuple[OwnTimes, float] | None:
+def mean_times(nodes: Sequence[tuple[OwnTimes, float]]) -> tuple[OwnTimes, float] | None:
     """Several nodes as one: means of their times and rates; None without any.
 
     Parameters

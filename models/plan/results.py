@@ -8,10 +8,107 @@ from typing import Any
 from forecache.sim.plain import Result, where_set
 from forecache.sim.statistics import Estimate
 
-from ..cost.beside import BillLine, NotPriced
+from ..cost.bill import BillLine, NotPriced
 from ..results.displayed import Displayed
 from ..results.provenance import Provenance
-from .bill.today import FromBill, KnownField
+
+# --- the bill of today ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KnownField(Result):
+    """A field of a scenario that was filled in, and how it is known."""
+
+    field: str
+    value: Any
+    how: str
+
+
+@dataclass(frozen=True)
+class BilledLine(Result):
+    """Lines of an export of one kind, added up."""
+
+    what: str
+    """Such as `nodes on demand`."""
+    node_type: str
+    """Empty where there is none."""
+    quantity: float
+    unit: str
+    usd: float
+    """As the export has it, unblended."""
+    usd_per_month: float
+    """Of 730 hours, with what was paid upfront spread over its term where the export tells it."""
+
+
+@dataclass(frozen=True)
+class BilledCache(Result):
+    """A cache, as lines of the export name it."""
+
+    name: str
+    region: str
+    engine: str
+    """`redis`, `valkey` or `memcached`; empty where it is not told."""
+    node_type: str
+    """That with most hours; empty of a serverless cache."""
+    nodes: int
+    """At the end of the export."""
+    shards: int | None
+    """None where the export does not tell, as the next."""
+    replicas: int | None
+    lines: list[BilledLine]
+    usd: float
+    usd_per_month: float
+
+
+@dataclass(frozen=True)
+class UnplacedLine(Result):
+    """Lines of an export of one kind that belong to no cache, and why."""
+
+    product: str
+    usage_type: str
+    item_type: str
+    why: str
+    rows: int
+    usd: float
+
+
+@dataclass(frozen=True)
+class ComparedLine(Result):
+    """A part of today's bill against that of the best plan, in USD a month."""
+
+    what: str
+    today_usd: float | None
+    """None where the export can't tell it."""
+    plan_usd: float | None
+    """None where no price of it is known."""
+
+
+@dataclass(frozen=True)
+class FromBill(Result):
+    """What an export of a bill tells."""
+
+    files: list[str]
+    begins: str
+    ends: str
+    hours: float
+    rows: int
+    total_usd: float
+    """Of all lines, unblended: what could be placed and what could not."""
+    placed_usd: float
+    unplaced_usd: float
+    cache: str
+    """The cache that is compared with plans."""
+    caches: list[BilledCache]
+    """The dearest first."""
+    unplaced: list[UnplacedLine]
+    """The largest amounts first."""
+    known: list[KnownField]
+    unknown: list[str]
+    compared: list[ComparedLine]
+    """Empty without a plan."""
+
+
+# --- plans ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -238,6 +335,9 @@ class NotOffered(Result):
     why: str
 
 
+# --- nodes of today -------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class OwnTimes(Result):
     """What a node says of its main thread's time, as shares of the time looked at."""
@@ -263,7 +363,7 @@ class OwnTimes(Result):
 
 
 @dataclass(frozen=True)
-class TodaysLoad(Result):
+class CurrentNode(Result):
     """What a node of today does, as its INFO tells."""
 
     name: str
@@ -314,7 +414,7 @@ class CommandLatency(Result):
 class FromInfo(Result):
     """What the nodes of today, and files of their keys, tell of the demand."""
 
-    nodes: list[TodaysLoad]
+    nodes: list[CurrentNode]
     demand: dict[str, Any]
     """Fields of a plan's demand."""
     today: dict[str, Any]
@@ -349,7 +449,7 @@ class ThreadShare(Result):
 
 
 @dataclass(frozen=True)
-class TodaysChange(Result):
+class SettingChange(Result):
     """A setting of today's nodes that could be changed without new machines."""
 
     what: str
@@ -372,7 +472,7 @@ class NodeHeadroom(Result):
 
 
 @dataclass(frozen=True)
-class Ceiling(Result):
+class CapacityLimit(Result):
     """The highest load with which a node of today meets the objective."""
 
     host: str
@@ -406,7 +506,7 @@ class Ceiling(Result):
     """Operations a second of one primary at today's peak, on average."""
     times: float = 1.0
     """The multiple of today's peak that is asked about."""
-    changes: list[TodaysChange] = field(default_factory=list)
+    changes: list[SettingChange] = field(default_factory=list)
     """What other settings of today's nodes would serve."""
 
 
@@ -416,10 +516,13 @@ class TodayAnswer(Displayed):
 
     kind: str
     from_info: FromInfo
-    ceiling: Ceiling | None
+    ceiling: CapacityLimit | None
     provenance: Provenance
     from_bill: FromBill | None = where_set()
     """What an export of a bill told, if one was read."""
+
+
+# --- compression, and the whole answer ------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -503,7 +606,7 @@ class PlanAnswer(Displayed):
     """What the nodes of today told, if they were asked."""
     from_bill: FromBill | None = where_set()
     """What an export of a bill told, if one was read."""
-    ceiling: Ceiling | None = where_set()
+    ceiling: CapacityLimit | None = where_set()
     """How far today's nodes go, if it is known on what they run."""
     compression: CompressionEffect | None = where_set()
     """What compression by clients changes, if they compress."""

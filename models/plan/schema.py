@@ -9,11 +9,11 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
+from forecache.sim.statistics import Estimate
 
+from ..cost.schema import MOST_SHARDS
 from ..footprint.schema import Population
-from ..prices.rates import day_of
-from ..prices.table import NODE_PRICES
-from ..prices.terms import Payment
+from ..prices.table import NODE_PRICES, Payment, PriceTable, day_of, load_prices
 from ..scenario.command_table import (
     DESCRIBED_BY,
     CommandRow,
@@ -31,10 +31,70 @@ from ..scenario.workload import (
     ValueSizes,
     Workload,
 )
-from .compression.schema import Compression
 
-MOST_SHARDS = 500
-"""Shards of a cluster at most (ElastiCache)."""
+Algorithm = Literal["zstd", "lz4", "gzip"]
+
+LEVELS: dict[str, tuple[int, int, int]] = {"zstd": (1, 3, 22), "lz4": (0, 0, 12), "gzip": (1, 6, 9)}
+"""Lowest, default and highest level."""
+
+
+class RatioRange(_Record):
+    """A ratio that isn't known exactly."""
+
+    low: float = Field(gt=0, le=1)
+    """The least it may be."""
+    high: float = Field(gt=0, le=1)
+    """The most; plans are made for the middle."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> RatioRange:
+        if self.low > self.high:
+            raise ValueError(f"low not above high (found {self.low:g} and {self.high:g})")
+        return self
+
+
+class Compression(_Record):
+    """How clients compress values of strings before they send them."""
+
+    algorithm: Algorithm
+    """What compresses: zstd and lz4 with the extra `forecache[compression]`."""
+    level: int | None = Field(default=None, ge=0, le=22)
+    """Its level; without it 3 of zstd, 0 of lz4, 6 of gzip."""
+    above_bytes: int = Field(default=1024, ge=0, le=512 * 2**20)
+    """Values that are longer are compressed; one that would grow stays as it is."""
+    sample: str | None = Field(default=None, min_length=1)
+    """A file with values, on which ratio and CPU time are measured; this or `ratio`."""
+    values: Literal["pieces", "lines"] = "pieces"
+    """What values are in the sample: pieces of it as long as the value, or lines about as long."""
+    ratio: Annotated[float, Field(gt=0, le=1)] | RatioRange | None = None
+    """Bytes after for bytes before, or `{low: 0.3, high: 0.4}`; the CPU time is not known then."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Compression:
+        if (self.sample is None) == (self.ratio is None):
+            raise ValueError("one of sample and ratio")
+        low, _, high = LEVELS[self.algorithm]
+        if self.level is not None and not low <= self.level <= high:
+            raise FieldError(
+                "level", found=self.level, valid=f"{low} to {high} of {self.algorithm}"
+            )
+        return self
+
+    @property
+    def level_used(self) -> int:
+        """The level, or the algorithm's own."""
+        return LEVELS[self.algorithm][1] if self.level is None else self.level
+
+    @property
+    def given_ratio(self) -> Estimate | None:
+        """The ratio, where it isn't measured."""
+        if self.ratio is None:
+            return None
+        if isinstance(self.ratio, RatioRange):
+            low, high = self.ratio.low, self.ratio.high
+            return Estimate((low + high) / 2.0, low, high)
+        return Estimate(self.ratio, self.ratio, self.ratio)
+
 
 _MOST_KEYS, _MOST_RPS = 10**11, 1e8
 """Of a node's scenario: more than any node holds and serves, so that growth may exceed them."""
@@ -284,6 +344,11 @@ class Choices(_Record):
     """Whether to compare with nodes that keep values on an SSD beside their memory."""
     serverless: bool = False
     """Whether to compare with the bill of an ElastiCache Serverless cache."""
+
+    @property
+    def price_table(self) -> PriceTable:
+        """The price table of managed nodes."""
+        return load_prices(self.prices, field="choices.prices")
 
     @model_validator(mode="after")
     def _of_a_region(self) -> Choices:

@@ -1,30 +1,49 @@
-"""The node that one shard of a plan is: what it is asked for, its memory, what a failure leaves."""
+"""An offer, and the node that one of its shards is: load, memory, what a failure leaves, bounds.
+
+An offer is a machine, an engine and a number of replicas.
+
+How many shards are needed at least follows from memory, network and one thread's work, without a
+simulation. What such a bound leaves out (queues, hand-over between threads, the spread of what is
+not known) only makes more shards necessary, so an offer whose bound costs more than a plan that
+holds can be left alone. All are taken at the nominal numbers: what fails there is likelier to fail
+than not, and plans hold with a probability of at least a half.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
+from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 
+from ..cost.bill import Bill, BillLine
+from ..cost.schema import MOST_SHARDS
 from ..engines.commands import LOG
 from ..engines.profile import EngineProfile
 from ..footprint.answers import forking_of, of_node
 from ..footprint.baseline import process_bytes
-from ..footprint.limits import Room, host_limit, room
+from ..footprint.limits import Room, gib, host_limit, room
 from ..footprint.node import node_room
 from ..footprint.schema import MemoryScenario
 from ..footprint.weigh import beside_of, node_of, weigh
 from ..layouts.generations import generation
 from ..layouts.tables import SLOTS
 from ..memory.key_lines import SLABS
+from ..prediction.system import System
 from ..scenario.schema import GeneratorSettings, Scenario
-from ..scenario.workload import CONSTANT_RATE, Zipf
-from .bill.price import MANAGED
-from .offers import Offer
-from .schema import MOST_SHARDS, PlanDemand, PlanScenario
+from ..scenario.workload import Zipf
+from ..step_times.inputs import NodeInputs
+from ..step_times.stages import node_times
+from ..step_times.stalls import code_shares
+from .schema import PlanDemand, PlanScenario
+
+MANAGED = "cache."
+"""What names of node types of a service begin with."""
 
 LOSSES = ("node", "zone")
 """What may be lost."""
@@ -34,6 +53,73 @@ _GENERATORS = 64
 
 _RANKS = 100_000
 """Of the most popular keys, those whose weights are added one by one."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A machine with an engine on it, and how many replicas a shard has.
+
+    Attributes
+    ----------
+    name, family
+        Of the instance, or of a service's node type: cache.r7g.large, cache.r7g.
+    system
+        Host, engine and load generator, as simulations take them.
+    replicas
+        Of each shard.
+    payment, usd_per_month, price_note
+        How it is paid, what one node costs, and whose price that is.
+    threads
+        The numbers of threads that may be run, in order.
+    support, beside
+        What one node costs more for an old version, and what a plan costs beside its nodes, however
+        many (`bill.py`).
+    """
+
+    name: str
+    family: str
+    system: System
+    replicas: int
+    payment: str
+    usd_per_month: float
+    price_note: str
+    threads: tuple[int, ...]
+    support: BillLine | None = None
+    beside: Bill = field(default_factory=Bill)
+
+    @property
+    def engine(self) -> EngineProfile:
+        """Its engine."""
+        return self.system.engine
+
+    @property
+    def host(self) -> HostProfile:
+        """Its host."""
+        return self.system.host
+
+    @property
+    def engine_words(self) -> str:
+        """Name and version of its engine."""
+        return f"{self.engine.engine} {self.engine.version}"
+
+    @property
+    def managed(self) -> bool:
+        """Whether a service runs it."""
+        return self.name.startswith(MANAGED)
+
+    @property
+    def words(self) -> str:
+        """For a sentence: `r7g.large with valkey 9.1`."""
+        return f"{self.name} with {self.engine_words}"
+
+    def nodes_usd(self, shards: int) -> float:
+        """What the nodes of so many shards cost a month: what all offers have a price of."""
+        each = self.usd_per_month + (0.0 if self.support is None else self.support.usd)
+        return shards * (1 + self.replicas) * each
+
+    def bill_usd(self, shards: int) -> float | None:
+        """The whole bill of a month; None where some of it has no known price."""
+        return None if self.beside.not_priced else self.nodes_usd(shards) + self.beside.usd
 
 
 def node_scenario(
@@ -68,12 +154,9 @@ def node_scenario(
 
 
 def check_offer(plan: PlanScenario, offer: Offer) -> None:
-    """Refuse an offer that can't be simulated with what is demanded.
+    """Refuse an offer that can't be simulated with what is demanded, with an `InputError`.
 
-    Raises
-    ------
-    InputError
-        A command or what is kept on disk isn't modelled of its engine, say.
+    A command, say, or what is kept on disk, may not be modelled of its engine.
     """
     for threads in offer.threads:
         offer.system.inputs(node_scenario(plan, offer, threads, serving=MOST_SHARDS))
@@ -84,31 +167,20 @@ def feeds_replicas(engine: EngineProfile) -> bool:
     return LOG in engine.commands
 
 
-def saturating(scenario: Scenario) -> Scenario:
-    """The same clients, who ask again at once."""
-    closed = {"arrival": "closed_loop", "rate_rps": None, "think_us": 0.0} | CONSTANT_RATE
-    workload = scenario.workload.model_copy(update=closed)
-    return scenario.model_copy(update={"workload": workload})
-
-
 def busiest_share(demand: PlanDemand, serving: int) -> float:
     """Share of the operations that go to the shard with the most popular key or the busiest slot.
 
     All others are taken to be spread evenly.
     """
-    top = max(_top_share(demand), demand.hot_slot)
+    top = demand.hot_slot
+    if isinstance(demand.popularity, Zipf):
+        top = max(top, _zipf_top(demand.keys, demand.popularity.zipf))
     return top + (1.0 - top) / serving
-
-
-def _top_share(demand: PlanDemand) -> float:
-    """Share of the operations that go to the most popular key; 0 where keys are alike."""
-    if not isinstance(demand.popularity, Zipf):
-        return 0.0
-    return _zipf_top(demand.keys, demand.popularity.zipf)
 
 
 @lru_cache(maxsize=64)
 def _zipf_top(keys: int, exponent: float) -> float:
+    """Share of the operations that go to the most popular key."""
     ranks = np.arange(1, min(keys, _RANKS) + 1, dtype=float)
     total = float((ranks**-exponent).sum())
     low, high = len(ranks) + 0.5, keys + 0.5
@@ -120,7 +192,7 @@ def _zipf_top(keys: int, exponent: float) -> float:
     return 1.0 / total
 
 
-def room_of(plan: PlanScenario, offer: Offer, *, serving: int, months: float = 0.0) -> Room:
+def memory_room(plan: PlanScenario, offer: Offer, *, serving: int, months: float = 0.0) -> Room:
     """What a primary's memory needs, against what its machine leaves to it."""
     threads = offer.threads[0]
     node = node_scenario(plan, offer, threads, serving=serving, months=months)
@@ -162,6 +234,9 @@ def _described(node: Scenario, replicas: int, *, serving: int) -> MemoryScenario
     return described.model_copy(update={"cluster": True, "slots_served": slots})
 
 
+# --- what a failure leaves ------------------------------------------------------------------------
+
+
 def nodes_lost(shards: int, *, what: str, zones: int) -> int:
     """Primaries that are lost with a node, or with the zone that has most of them."""
     return 1 if what == "node" else math.ceil(shards / zones)
@@ -173,7 +248,7 @@ def survives(plan: PlanScenario, what: str) -> str:
     return objectives.losing_a_node if what == "node" else objectives.losing_a_zone
 
 
-def left_serving(plan: PlanScenario, offer: Offer, shards: int) -> int:
+def shards_after_loss(plan: PlanScenario, offer: Offer, shards: int) -> int:
     """Shards that have to hold the slo in the worst case that is to be survived.
 
     A lost primary of a shard with replicas has a successor; without them the others take over.
@@ -188,18 +263,18 @@ def left_serving(plan: PlanScenario, offer: Offer, shards: int) -> int:
     return left
 
 
-def may_be_chosen(plan: PlanScenario, offer: Offer) -> str | None:
+def why_never(plan: PlanScenario, offer: Offer) -> str | None:
     """Why an offer can't survive what it has to, however many shards it has; None if it can."""
     for what in LOSSES:
         if survives(plan, what) == "data" and offer.replicas == 0:
             return f"without replicas the data of a lost {what} are gone"
-    if next_that_fails_over(plan, offer, 1) is None:
-        return stranded(plan, offer, MOST_SHARDS)
+    if next_failover_count(plan, offer, 1) is None:
+        return why_no_failover(plan, offer, MOST_SHARDS)
     return None
 
 
 def fails_over(offer: Offer, shards: int, *, what: str, zones: int) -> bool:
-    """Whether an offer goes on by itself when a node, or a zone, is lost."""
+    """Whether an offer fails over by itself when a node, or a zone, is lost."""
     service = offer.managed or offer.engine.engine == "memcached"
     return service or elects(shards, offer.replicas, what=what, zones=zones)
 
@@ -216,7 +291,7 @@ def elects(shards: int, replicas: int, *, what: str, zones: int) -> bool:
 
 
 def losses_to_fail_over(plan: PlanScenario) -> list[str]:
-    """After which losses a plan has to go on by itself.
+    """After which losses a plan has to fail over by itself.
 
     Those that something has to survive; and if nothing is said of one, that which today's cluster
     gets over by itself, since it isn't to be replaced by one that doesn't.
@@ -240,22 +315,22 @@ def _today_fails_over(plan: PlanScenario, what: str) -> bool:
     return managed or elects(today.shards, today.replicas, what=what, zones=zones)
 
 
-def goes_on(plan: PlanScenario, offer: Offer, shards: int) -> bool:
-    """Whether so many shards go on by themselves after each loss after which they have to."""
+def survives_losses(plan: PlanScenario, offer: Offer, shards: int) -> bool:
+    """Whether so many shards fail over by themselves after each loss that asks for it."""
     zones = plan.demand.zones
     return all(
         fails_over(offer, shards, what=what, zones=zones) for what in losses_to_fail_over(plan)
     )
 
 
-def next_that_fails_over(plan: PlanScenario, offer: Offer, shards: int) -> int | None:
-    """The least number of shards from `shards` on that goes on by itself; None without one."""
+def next_failover_count(plan: PlanScenario, offer: Offer, shards: int) -> int | None:
+    """The least number of shards, from `shards` on, that fails over by itself; None without one."""
     more = range(shards, MOST_SHARDS + 1)
-    return next((count for count in more if goes_on(plan, offer, count)), None)
+    return next((count for count in more if survives_losses(plan, offer, count)), None)
 
 
-def stranded(plan: PlanScenario, offer: Offer, shards: int) -> str:
-    """Why so many shards don't go on by themselves, and what allows it."""
+def why_no_failover(plan: PlanScenario, offer: Offer, shards: int) -> str:
+    """Why so many shards don't fail over by themselves, and what allows that."""
     if offer.replicas == 0:
         why = "without replicas nobody takes over the slots of a lost primary by itself"
     else:
@@ -271,10 +346,142 @@ def stranded(plan: PlanScenario, offer: Offer, shards: int) -> str:
     return f"{why} (objectives.failover by_hand allows it)"
 
 
-def fewest(plan: PlanScenario, offer: Offer, holds_from: int) -> int | None:
-    """The fewest shards that are allowed, not fewer than needed and go on by themselves.
-
-    None if there are none.
-    """
-    shards = next_that_fails_over(plan, offer, max(plan.choices.shards.least, holds_from))
+def fewest_shards(plan: PlanScenario, offer: Offer, holds_from: int) -> int | None:
+    """The fewest shards from a number on that are allowed and fail over; None without any."""
+    shards = next_failover_count(plan, offer, max(plan.choices.shards.least, holds_from))
     return shards if shards is not None and shards <= plan.choices.shards.most else None
+
+
+# --- how many shards are needed at least ----------------------------------------------------------
+
+_PS_PER_S = 1e12
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How many shards are needed at least, and what for.
+
+    Attributes
+    ----------
+    shards
+        `MOST_SHARDS` + 1 where no number is enough.
+    what
+        `memory`, `failures`, `network`, `packets` or the thread that does the work.
+    why
+        In a sentence's part: `96.2 GiB of data with 43.2 GiB for each`.
+    """
+
+    shards: int
+    what: str
+    why: str
+
+    @property
+    def possible(self) -> bool:
+        """Whether some number of shards may be enough."""
+        return self.shards <= MOST_SHARDS
+
+
+def memory_bound(plan: PlanScenario, offer: Offer) -> Bound:
+    """The fewest shards whose memory is enough, at the horizon and after what is survived."""
+    months = plan.demand.horizon_months
+
+    def fits(shards: int) -> bool:
+        left = shards_after_loss(plan, offer, shards)
+        return (
+            left > 0
+            and memory_used(plan, offer, shards, months=months)
+            <= 1.0 - plan.objectives.memory_headroom
+            and memory_room(plan, offer, serving=left, months=months).fits
+        )
+
+    shards = _least(fits)
+    if 1 < shards <= MOST_SHARDS and shards_after_loss(plan, offer, shards - 1) < 1:
+        why = f"of {shards - 1} nothing is left after a lost node or zone"
+        return Bound(shards, "failures", why)
+    room = memory_room(plan, offer, serving=min(shards, MOST_SHARDS), months=months)
+    why = f"{gib(room.needed_bytes)} GiB a shard with {gib(room.limit.usable_bytes)} GiB for it"
+    return Bound(shards, "memory", why)
+
+
+def memory_used(plan: PlanScenario, offer: Offer, shards: int, *, months: float) -> float:
+    """Share of the memory for the server that is needed."""
+    room = memory_room(plan, offer, serving=shards, months=months)
+    return room.needed_bytes / room.limit.usable_bytes
+
+
+def load_bound(plan: PlanScenario, offer: Offer, threads: int, *, least: int) -> Bound:
+    """The fewest shards that the network and the busiest thread allow.
+
+    Parameters
+    ----------
+    least
+        How many are needed anyway.
+    """
+    # Fewer keys a shard are found in nearer caches: what the first guess asks for is known to be
+    # enough, so its keys are the fewest that have to be considered.
+    guess = _busiest(plan, offer, threads, shards=least)
+    if guess.shards > least:
+        guess = _busiest(plan, offer, threads, shards=min(guess.shards, MOST_SHARDS))
+    return guess if guess.shards > least else Bound(least, "", "")
+
+
+def _busiest(plan: PlanScenario, offer: Offer, threads: int, *, shards: int) -> Bound:
+    """The bound of the busiest station, with durations of so many shards."""
+    months, most = plan.demand.horizon_months, 1.0 - plan.objectives.cpu_headroom
+
+    def rate_of(serving: int) -> float:
+        scenario = node_scenario(plan, offer, threads, serving=serving, months=months)
+        return scenario.workload.rate_rps or 0.0
+
+    scenario = node_scenario(plan, offer, threads, serving=shards, months=months)
+    rate_rps = rate_of(shards)
+    uses = _uses(offer.system.inputs(scenario), rate_rps)
+    what, used, why = max(uses, key=lambda row: row[1])
+
+    def enough(count: int) -> bool:
+        left = shards_after_loss(plan, offer, count)
+        if left < 1 or rate_of(count) / rate_rps * used > most:
+            return False
+        return rate_of(left) / rate_rps * used <= 1.0
+
+    return Bound(_least(enough), what, why)
+
+
+def _uses(inputs: NodeInputs, rate_rps: float) -> list[tuple[str, float, str]]:
+    """Stations with the share of each that a load takes, and that in words."""
+    times = node_times(inputs)
+    shares = code_shares(times)
+    speed = inputs.speed
+    bits = 8.0 * rate_rps * max(inputs.request_bytes, inputs.reply_bytes)
+    packets = 2.0 * rate_rps
+    stall_ps = np.minimum(times.stall_ps.mean(axis=1), times.prefetched_stall_by_code_ps)
+    main_ps = float(np.dot(shares, times.execute_by_code_ps + stall_ps))
+    name = "the main thread"
+    if inputs.lone or inputs.engine.threading.threads_alike:
+        main_ps += times.poll_event_ps + times.read_event_ps + times.recv_ps
+        main_ps += times.write_event_ps + times.send_ps
+        main_ps += float(np.dot(shares, times.parse_by_code_ps))
+    if inputs.engine.threading.threads_alike:
+        main_ps, name = main_ps / inputs.scenario.io_threads, "the worker threads"
+    gbit = speed.network_gbit_per_s
+    each_us = main_ps / 1e6
+    return [
+        (name, rate_rps * main_ps / _PS_PER_S, f"{each_us:.3g} µs an operation on {name} alone"),
+        ("the network", bits / (gbit * 1e9), f"its baseline of {gbit:.3g} Gbit/s"),
+        (
+            "the packets of its network",
+            packets / speed.network_packets_per_s,
+            f"{speed.network_packets_per_s / 1e6:.3g} million packets a second (assumed)",
+        ),
+    ]
+
+
+def _least(enough: Callable[[int], bool]) -> int:
+    """The least number of shards that is enough; one more than there may be if none is."""
+    if not enough(MOST_SHARDS):
+        return MOST_SHARDS + 1
+    low, high = 0, MOST_SHARDS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -77,9 +77,9 @@ class ManagedNode(Record):
     usable_bytes: int | None
     baseline_gbit_per_s: float | None
     burst_gbit_per_s: float | None
-    usd_per_hour: float | None
-    region: str | None
-    price_date: str | None
+    usd_per_hour: float | None = None
+    region: str | None = None
+    price_date: str | None = None
 
 
 @lru_cache(maxsize=1)
@@ -116,9 +116,6 @@ def list_nodes() -> tuple[ManagedNode, ...]:
             usable_bytes=_usable(row.service, row.maxmemory_bytes),
             baseline_gbit_per_s=row.baseline_gbit_per_s,
             burst_gbit_per_s=row.burst_gbit_per_s,
-            usd_per_hour=None,
-            region=None,
-            price_date=None,
         )
         for row in rows
     ]

@@ -1,22 +1,24 @@
-"""Price tables: dated data with a source for every price."""
+"""Price tables: dated data with a source for every price, and what a node costs by them."""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
+from forecache.hwprofiles.instances import Provider
 from forecache.hwprofiles.named_files import names_file
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.hwprofiles.record import Record as _Group
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
-
-from .rates import BackupRates, SavingsPlanRates, SupportRates, ZonePrice, ZoneRates
 
 CacheEngine = Literal["redis", "valkey", "memcached"]
 
@@ -25,6 +27,163 @@ HOURS_A_MONTH = 730.0
 
 NODE_PRICES = "elasticache-us-east-1"
 """Price table of managed nodes."""
+
+Payment = Literal["on_demand", "reserved_1_year", "reserved_3_years", "savings_plan", "spot"]
+
+PAYMENTS: tuple[Payment, ...] = get_args(Payment)
+
+_YEARS: dict[Payment, int] = {"reserved_1_year": 1, "reserved_3_years": 3}
+
+_GENERATION = re.compile(r"cache\.[a-z]+([0-9]+)")
+
+SUPPORT_YEARS = 3
+"""For which an old version can be kept for a surcharge; then the service upgrades it."""
+
+
+class BackupRates(_Group):
+    """Backups of a cache's data; so many of each cache cost nothing."""
+
+    usd_per_gb_month: Quantity
+    free_of_each_cache: Quantity
+
+
+class ZoneRates(_Group):
+    """Bytes between zones, of each direction of a machine that the customer rents.
+
+    A node of the service is none: of its traffic with a client in another zone the client's side
+    alone is charged.
+    """
+
+    usd_per_gb: Quantity
+
+
+class ProviderZoneRates(_Group):
+    """Bytes between the zones of a provider; `charged` says on which side, for people."""
+
+    usd_per_gb: Quantity
+    charged: str
+
+
+def _check_sources(named: set[str], sources: dict[str, Source]) -> None:
+    if unknown := sorted(named - sources.keys()):
+        raise ValueError(f"sources listed in this file, not {', '.join(unknown)}")
+
+
+class ZoneTraffic(_Group):
+    """`zones.yaml`."""
+
+    sources: dict[str, Source]
+    providers: dict[Provider, ProviderZoneRates]
+
+    @model_validator(mode="after")
+    def _sources_known(self) -> ZoneTraffic:
+        _check_sources({str(p.usd_per_gb.source) for p in self.providers.values()}, self.sources)
+        return self
+
+
+@dataclass(frozen=True)
+class ZonePrice:
+    """What a byte costs that crosses zones, on all sides that are charged.
+
+    Attributes
+    ----------
+    charged
+        On which sides, for people.
+    source
+        Whose price it is, with its day.
+    """
+
+    usd_per_gb: float
+    charged: str
+    source: str
+
+
+def provider_zone_price(provider: str) -> ZonePrice | None:
+    """What a provider charges instances for bytes between zones; None where it is not known."""
+    table = _zone_traffic()
+    rates = {str(name): found for name, found in table.providers.items()}.get(provider)
+    if rates is None:
+        return None
+    source = table.sources[rates.usd_per_gb.source or ""]
+    return ZonePrice(rates.usd_per_gb.best, rates.charged, f"{source.title} ({source.accessed})")
+
+
+@lru_cache(maxsize=1)
+def _zone_traffic() -> ZoneTraffic:
+    file = Path(__file__).parent / "zones.yaml"
+    return parse(ZoneTraffic, read_yaml(file), file=str(file))
+
+
+class SupportRates(_Group):
+    """What a node costs more whose version of Redis is beyond its standard support.
+
+    Attributes
+    ----------
+    standard_support_until
+        The last day, as YYYY-MM-DD, by major version.
+    share_in_years_1_and_2, share_in_year_3
+        Of the price on demand, in the years after that day.
+    """
+
+    versions_source: str
+    standard_support_until: dict[str, str]
+    share_in_years_1_and_2: Quantity
+    share_in_year_3: Quantity
+
+    @field_validator("standard_support_until")
+    @classmethod
+    def _days(cls, value: dict[str, str]) -> dict[str, str]:
+        for day in value.values():
+            day_of(day)
+        return value
+
+    def ends(self, version: str) -> date | None:
+        """The last day of a version's standard support; None where none is known."""
+        day = self.standard_support_until.get(version.split(".")[0])
+        return None if day is None else date.fromisoformat(day)
+
+    def share(self, version: str, on: date) -> float:
+        """Surcharge of a node that day, as a share of its price on demand."""
+        ends = self.ends(version)
+        if ends is None or on <= ends:
+            return 0.0
+        third = ends.year + SUPPORT_YEARS - 1, ends.month, ends.day
+        if (on.year, on.month, on.day) > third:
+            return self.share_in_year_3.best
+        return self.share_in_years_1_and_2.best
+
+
+class SavingsPlanRates(_Group):
+    """A commitment to spend for a year, with nothing upfront.
+
+    Attributes
+    ----------
+    engines, from_generation
+        Of the nodes that it covers: cache.r7g is of generation 7.
+    discount
+        Share of the price on demand.
+    """
+
+    engines: list[str]
+    from_generation: int = Field(ge=1, le=99)
+    discount: Quantity
+
+
+def day_of(text: str) -> date:
+    """A day as YYYY-MM-DD.
+
+    Raises
+    ------
+    ValueError
+        It is none.
+    """
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.isoformat() != text or not 2000 <= found.year <= 2100:
+        raise ValueError("a day as YYYY-MM-DD, from 2000 to 2100")
+    return found
 
 
 @dataclass(frozen=True)
@@ -149,8 +308,7 @@ class PriceTable(_Group):
             named.add(support.versions_source)
             prices += [support.share_in_years_1_and_2, support.share_in_year_3]
         named |= {price.source for price in prices if price.source}
-        if unknown := sorted(named - self.sources.keys()):
-            raise ValueError(f"sources listed in this file, not {', '.join(unknown)}")
+        _check_sources(named, self.sources)
         return self
 
     def zone_price(self, *, managed: bool) -> ZonePrice | None:
@@ -198,26 +356,43 @@ class PriceTable(_Group):
         return f"{title} ({self.region}, {day or self.date})"
 
 
-def load_prices(name: str) -> PriceTable:
-    """A table that is shipped, by its id, or a file of the same form by its path."""
-    tables = shipped("forecache.models.prices", "tables")
+def load_prices(name: str, *, field: str = "prices") -> PriceTable:
+    """A table that is shipped, by its id, or a file of the same form by its path.
+
+    A file is read once as long as it stays what it is.
+
+    Parameters
+    ----------
+    field
+        What messages call the name.
+    """
+    tables = _tables()
     if name in tables:
-        return _shipped_table(tables[name])
-    if names_file(name):
-        return parse(PriceTable, read_yaml(name), file=name)
-    raise InputError(
-        f"field prices: found {name!r}; valid is {', '.join(sorted(tables))} or the path of a "
-        "YAML file."
-    )
+        return _read(str(tables[name]), 0)
+    if not names_file(name):
+        raise InputError(
+            f"field {field}: found {name!r}; valid is {', '.join(sorted(tables))} or the path of a "
+            "YAML file."
+        )
+    try:
+        written_ns = Path(name).stat().st_mtime_ns
+    except (OSError, ValueError):
+        written_ns = 0  # reading it says why
+    return _read(name, written_ns)
 
 
-@lru_cache
-def _shipped_table(file: Path) -> PriceTable:
-    return parse(PriceTable, read_yaml(file), file=str(file))
+@lru_cache(maxsize=1)
+def _tables() -> dict[str, Path]:
+    return shipped("forecache.models.prices", "tables")
+
+
+@lru_cache(maxsize=8)
+def _read(file: str, _written_ns: int) -> PriceTable:
+    return parse(PriceTable, read_yaml(file), file=file)
 
 
 def served_engine(engine: str) -> CacheEngine:
-    """Whose prices a managed engine has."""
+    """The engine in a price table that a managed engine is billed as."""
     if engine == "memcached":
         return "memcached"
     return "valkey" if engine.endswith("valkey") else "redis"
@@ -232,3 +407,51 @@ def managed_node(host: HostProfile, engine: str) -> tuple[PriceTable, str] | Non
         return None
     table, node_type = load_prices(NODE_PRICES), f"cache.{host.instance}"
     return (table, node_type) if node_type in table.nodes.types else None
+
+
+def node_usd_per_month(
+    table: PriceTable, node_type: str, engine: CacheEngine, payment: Payment
+) -> float | None:
+    """What 730 hours of a managed node cost; None where the table has no such price.
+
+    What is paid upfront is spread evenly over the term. A service sells no nodes on a spot market.
+    """
+    on_demand = HOURS_A_MONTH * table.node_usd_per_hour(node_type, engine)
+    if payment == "on_demand":
+        return on_demand
+    if payment in _YEARS:
+        return table.reserved_usd_per_month(node_type, engine, term_years=_YEARS[payment])
+    plan = table.savings_plan
+    if payment == "savings_plan" and plan is not None and engine in plan.engines:
+        generation = _GENERATION.match(node_type)
+        if generation and int(generation[1]) >= plan.from_generation:
+            return on_demand * (1.0 - plan.discount.best)
+    return None
+
+
+def price_source(table: PriceTable, node_type: str, payment: Payment) -> str:
+    """Whose price that is, with its region and day."""
+    source = table.nodes.types[node_type].source or table.nodes.source
+    if payment in _YEARS:
+        source = table.nodes.reserved_source or source
+    elif payment == "savings_plan" and table.savings_plan is not None:
+        source = table.savings_plan.discount.source or source
+    return table.where(source)
+
+
+def server_price(host: HostProfile, engine: str) -> HourlyPrice | None:
+    """The price of a server: of its instance, or of the managed node that runs on it.
+
+    None for a host that is no instance and names no price, and for a type of node that the price
+    table doesn't have. The instance behind a managed node has a price too; users don't pay it.
+    """
+    managed = managed_node(host, engine)
+    if managed is not None:
+        table, node_type = managed
+        usd_per_hour = table.node_usd_per_hour(node_type, served_engine(engine))
+        return HourlyPrice(usd_per_hour, f"{node_type} on demand, {table.region}, {table.date}")
+    usd_per_hour = host.speed().price_usd_per_hour
+    if engine.startswith("elasticache-") or not math.isfinite(usd_per_hour):
+        return None
+    method = host.price_usd_per_hour.method if host.price_usd_per_hour else None
+    return HourlyPrice(usd_per_hour, (method or "the host's price").replace("read ", ""))

@@ -19,15 +19,15 @@ from forecache import __version__
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.advice.answers import load_curve, predict_candidates, thread_candidates
 from forecache.models.advice.cases import load_cases
-from forecache.models.advice.choice import KNEE, Candidate
 from forecache.models.advice.compare import differences
+from forecache.models.advice.objective import KNEE
 from forecache.models.advice.paired import PairedQuantity
 from forecache.models.advice.quick_estimate import QuickEstimate, interruptions, quick_estimate
-from forecache.models.advice.server_price import server_price
+from forecache.models.advice.recommend import Candidate
 from forecache.models.footprint.limits import Room
 from forecache.models.footprint.node import node_room
 from forecache.models.prediction.system import System
-from forecache.models.prices.table import HourlyPrice
+from forecache.models.prices.table import HourlyPrice, server_price
 from forecache.models.results.points import LoadPoint, Point
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
@@ -226,7 +226,7 @@ def _side(number: int, data: Mapping[str, Any]) -> tuple[_Side, Described]:
         interruptions=interruptions(case.scenario),
         objective_ms=case.scenario.slo.p99_ms if case.scenario.slo else None,
         room=node_room(case.scenario, system.engine, system.host),
-        price=server_price(system),
+        price=server_price(system.host, system.engine.engine),
     )
     return _Side(number, case, system, settings), described
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from forecache.hwprofiles.files import write_bytes_atomic
 from forecache.models.advice.node_answers import StudyTarget
-from forecache.models.advice.sensitivity.results import Sensitivity
+from forecache.models.advice.sensitivity import Sensitivity
 from forecache.models.results.points import LoadPoint, Point, point_columns
 from forecache.sim.statistics import Estimate
 

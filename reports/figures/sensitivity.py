@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from forecache.models.advice.sensitivity.results import InputIndex, Sensitivity
+from forecache.models.advice.sensitivity import InputIndex, Sensitivity
 
 from ..text.explained import input_name, sensitivity_groups, sensitivity_title, share_with_bounds
 from .canvas import (

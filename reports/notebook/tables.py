@@ -18,7 +18,7 @@ from forecache.models.advice.node_answers import (
     Simulated,
     StudyTarget,
 )
-from forecache.models.advice.sensitivity.results import Sensitivity
+from forecache.models.advice.sensitivity import Sensitivity
 from forecache.models.cost.answer import CostAnswer
 from forecache.models.footprint.answers import MemoryAnswer
 from forecache.models.large_sweeps.points import (

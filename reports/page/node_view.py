@@ -8,7 +8,7 @@ from typing import Any
 
 from forecache.models.advice.compare import NodeComparison
 from forecache.models.advice.node_answers import Explained, Simulated
-from forecache.models.advice.sensitivity.results import Sensitivity
+from forecache.models.advice.sensitivity import Sensitivity
 from forecache.models.results.points import Point
 
 from .. import figures

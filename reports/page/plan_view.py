@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from forecache.models.plan.bill.today import FromBill
-from forecache.models.plan.results import PlanAnswer
+from forecache.models.plan.results import FromBill, PlanAnswer
 
 from .. import figures
 from ..text.bills import (

@@ -5,7 +5,7 @@ from typing import Any
 
 from forecache.models.advice.next_measurement import MeasureNext
 from forecache.models.advice.node_answers import Recommended, StudyTarget
-from forecache.models.advice.sensitivity.results import Sensitivity
+from forecache.models.advice.sensitivity import Sensitivity
 
 from .. import figures
 from ..text.explained import (

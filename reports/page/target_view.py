@@ -5,7 +5,7 @@ from typing import Any
 
 from forecache.models.advice.node_answers import Recommended, StudyTarget
 from forecache.models.advice.recommend import Recommendation
-from forecache.models.advice.thread_plan.plan import ThreadPlan
+from forecache.models.advice.thread_plan import ThreadPlan
 from forecache.models.results.points import Point
 
 from .. import figures

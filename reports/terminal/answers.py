@@ -17,7 +17,7 @@ from forecache.models.advice.compare import NodeComparison
 from forecache.models.advice.next_measurement import MeasureNext
 from forecache.models.advice.node_answers import NodeAnswer, Recommended
 from forecache.models.advice.recommend import Recommendation
-from forecache.models.advice.thread_plan.plan import ThreadPlan
+from forecache.models.advice.thread_plan import ThreadPlan
 from forecache.models.results.points import Point
 
 from ..text.differences import HEADER, LEGEND, rows, side_phrase, warnings

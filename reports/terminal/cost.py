@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from forecache.models.cost.answer import CostAnswer, CostPoint
-from forecache.models.cost.beside import BESIDES, BillLine
+from forecache.models.cost.bill import BESIDES, BillLine
 
 from ..text.bills import not_priced_sentences
 from ..text.formats import count, dollars, plain, rate

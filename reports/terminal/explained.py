@@ -5,7 +5,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from forecache.models.advice.node_answers import Explained, ExplainedPoint
-from forecache.models.advice.sensitivity.results import Indices, InputIndex, Sensitivity
+from forecache.models.advice.sensitivity import Indices, InputIndex, Sensitivity
 from forecache.models.breakdown.timeline import TimelineFile
 
 from ..text import explained as text

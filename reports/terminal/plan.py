@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from forecache.models.cost.beside import BillLine
-from forecache.models.plan.bill.today import FromBill
+from forecache.models.cost.bill import BillLine
 from forecache.models.plan.results import (
-    Ceiling,
+    CapacityLimit,
+    FromBill,
     FromInfo,
     PlanAnswer,
     RankedPlan,
@@ -120,7 +120,7 @@ def print_told(answer: PlanAnswer | TodayAnswer, console: Console) -> None:
 
 def print_today(
     found: FromInfo,
-    ceiling: Ceiling | None,
+    ceiling: CapacityLimit | None,
     console: Console,
     *,
     slo: Mapping[str, float] | None = None,
@@ -183,7 +183,7 @@ def _print_troubles(found: FromInfo, console: Console) -> None:
         console.print()
 
 
-def _print_time(ceiling: Ceiling, console: Console) -> None:
+def _print_time(ceiling: CapacityLimit, console: Console) -> None:
     """Print where the main thread's time goes."""
     rows = time_rows(ceiling)
     columns = [

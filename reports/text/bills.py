@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from forecache.models.cost.beside import BillLine, NotPriced
-from forecache.models.plan.bill.today import BilledCache, FromBill
+from forecache.models.cost.bill import BillLine, NotPriced
+from forecache.models.plan.results import BilledCache, FromBill
 
 from .formats import count
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from forecache.models.advice.node_answers import Explained, ExplainedPoint, Shown
-from forecache.models.advice.sensitivity.results import Indices, InputIndex, Sensitivity
+from forecache.models.advice.sensitivity import Indices, InputIndex, Sensitivity
 from forecache.models.breakdown.latency import LatencyBreakdown
 
 from .formats import count, is_number, margin, milliseconds, percent

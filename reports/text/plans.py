@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from forecache.models.cost.beside import BACKUPS, CLIENTS, REPLICAS
+from forecache.models.cost.bill import BACKUPS, CLIENTS, REPLICAS
 from forecache.models.plan.results import (
     AfterLoss,
     CompressedSize,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from forecache.models.plan.results import Ceiling
+from forecache.models.plan.results import CapacityLimit
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -39,7 +39,7 @@ def exposition(metrics: Sequence[Exported]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def ceiling_text(ceiling: Ceiling) -> str:
+def ceiling_text(ceiling: CapacityLimit) -> str:
     """What is exported of a ceiling."""
     common = {
         "host": ceiling.host,

@@ -1,9 +1,8 @@
 """A thread plan in words: who gets which CPUs, and what that gains."""
 
+from forecache.models.advice.placement import cpu_list
 from forecache.models.advice.recommend import Recommendation
-from forecache.models.advice.thread_plan.gains import PlanGain
-from forecache.models.advice.thread_plan.placement import cpu_list
-from forecache.models.advice.thread_plan.plan import ThreadPlan
+from forecache.models.advice.thread_plan import PlanGain, ThreadPlan
 from forecache.sim.statistics import Estimate
 from forecache.sim.words import NO_CLEAR_DIFFERENCE
 

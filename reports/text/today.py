@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forecache.models.advice.objective import LATENCIES
-from forecache.models.plan.bill.today import KnownField
-from forecache.models.plan.results import Ceiling, FromInfo
+from forecache.models.plan.results import CapacityLimit, FromInfo, KnownField
 
 from .formats import byte_size, count, milliseconds, percent, rate
 from .wording import limited_by
@@ -99,7 +98,7 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def verdict_phrase(ceiling: Ceiling) -> str:
+def verdict_phrase(ceiling: CapacityLimit) -> str:
     """Whether today's nodes hold the load that is asked about, and where they stop."""
     if ceiling.peak_rps <= 0.0 or ceiling.ceiling_rps.value <= 0.0:
         return ""
@@ -126,7 +125,7 @@ def _times(value: float) -> str:
     return f"{value:.3g}" if value < 100 else count(round(value, -1))
 
 
-def changes_phrase(ceiling: Ceiling) -> str:
+def changes_phrase(ceiling: CapacityLimit) -> str:
     """What other settings of the same machines would serve."""
     if not ceiling.changes:
         return ""
@@ -139,7 +138,7 @@ def changes_phrase(ceiling: Ceiling) -> str:
 TIME_COLUMNS = ("main thread, at the mean load", "measured", "predicted", "corrected", "grows")
 
 
-def time_rows(ceiling: Ceiling) -> list[list[str]]:
+def time_rows(ceiling: CapacityLimit) -> list[list[str]]:
     """Where the main thread's time goes, in shares of the time."""
 
     def shown(share: float | None) -> str:
@@ -157,7 +156,7 @@ def time_rows(ceiling: Ceiling) -> list[list[str]]:
     ]
 
 
-def time_legend(ceiling: Ceiling) -> str:
+def time_legend(ceiling: CapacityLimit) -> str:
     """What the columns of that mean."""
     if not ceiling.corrected:
         return "The load is too light to tell what a command costs: nothing was corrected by it"
@@ -181,7 +180,7 @@ def trouble_rows(found: FromInfo) -> list[tuple[str, str]]:
     ]
 
 
-def ceiling_phrase(ceiling: Ceiling) -> str:
+def ceiling_phrase(ceiling: CapacityLimit) -> str:
     """How far a node goes, in a sentence."""
     rps = ceiling.ceiling_rps
     asked = " and ".join(
@@ -207,7 +206,7 @@ def not_modelled_fact(found: FromInfo) -> str:
     return ", ".join(f"{name.upper()} {percent(share)}" for name, share in most)
 
 
-def ceiling_facts(ceiling: Ceiling) -> list[str]:
+def ceiling_facts(ceiling: CapacityLimit) -> list[str]:
     """Of what the ceiling is, and what is left to the busiest node."""
     found = [
         f"{ceiling.host}, {ceiling.engine} {ceiling.engine_version}, io-threads "

@@ -1,9 +1,8 @@
 """The sentences of a recommendation, shared by the page and the terminal."""
 
 from forecache.models.advice.next_measurement import Gain, MeasureNext
-from forecache.models.advice.paired import LEAST_DIFFERENCE, verdict_of
-from forecache.models.advice.recommend import Recommendation
-from forecache.models.advice.regret import Regret
+from forecache.models.advice.paired import LEAST_DIFFERENCE, ratio_verdict
+from forecache.models.advice.recommend import Recommendation, Regret
 from forecache.models.results.points import Point, Uncertainty
 from forecache.sim.statistics import Estimate
 from forecache.sim.words import NO_CLEAR_DIFFERENCE
@@ -150,7 +149,7 @@ def loss_phrase(row: Regret) -> str:
     """
     loss, low, high = row.throughput_loss, row.low, row.high
     word = "less" if loss > 0 else "more"
-    if verdict_of(Estimate(1.0 - loss, 1.0 - high, 1.0 - low)) == NO_CLEAR_DIFFERENCE:
+    if ratio_verdict(Estimate(1.0 - loss, 1.0 - high, 1.0 - low)) == NO_CLEAR_DIFFERENCE:
         if max(abs(low), abs(high)) < LEAST_DIFFERENCE:
             return NO_CLEAR_DIFFERENCE
         spread = f"{percent(-high, signed=True)} to {percent(-low, signed=True)}"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from forecache.models.advice import answers, limits
-from forecache.models.advice.thread_plan import gains
+from forecache.models.advice import thread_plan as gains
 from forecache.models.breakdown import latency
 from forecache.models.prediction import predict
 from forecache.models.prediction.predict import predict_cases

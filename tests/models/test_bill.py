@@ -9,28 +9,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecache.models.cost.answer import cost
-from forecache.models.cost.beside import (
+from forecache.models.cost.bill import (
     CLIENTS,
     REPLICAS,
+    Bill,
     BillLine,
     CacheTraffic,
     NotPriced,
     backup_line,
     nodes_usd,
     replicas_elsewhere,
-    sorted_out,
     support_line,
     zone_lines,
 )
-from forecache.models.plan.answer import paid_differently
-from forecache.models.plan.bill.data_tiering import data_tiering_of
-from forecache.models.plan.bill.lines import bill_of, billed
-from forecache.models.plan.bill.price import term_prices
-from forecache.models.plan.offers import Offer, offers_of
+from forecache.models.plan.answer import payment_warnings
+from forecache.models.plan.bill import bill_lines, data_tiering_offer, with_bill
+from forecache.models.plan.offers import find_offers, term_prices
 from forecache.models.plan.schema import PlanScenario
-from forecache.models.plan.shard import check_offer
-from forecache.models.prices.table import NODE_PRICES, load_prices
-from forecache.models.prices.terms import PAYMENTS, node_usd_per_month
+from forecache.models.plan.shard import Offer
+from forecache.models.prices.table import NODE_PRICES, PAYMENTS, load_prices, node_usd_per_month
 from forecache.sim.errors import InputError
 
 TABLE = load_prices(NODE_PRICES)
@@ -81,9 +78,7 @@ def test_a_commitment_is_never_dearer(node: str) -> None:
 def test_the_surcharge_of_an_old_version_begins_the_day_after(
     version: str, on: str, share: float
 ) -> None:
-    line = support_line(
-        TABLE, "cache.r6g.large", version, on=date.fromisoformat(on), nodes=3, hours=730
-    )
+    line = support_line(TABLE, "cache.r6g.large", version, on=on, nodes=3, hours=730)
     if share == 0.0:
         assert line is None
         return
@@ -135,7 +130,7 @@ def test_traffic_between_zones_is_charged_on_each_side_that_is_rented() -> None:
     month_gb = 730 * 3600 / 1e9
 
     def found(managed: bool) -> tuple[list[BillLine], list[NotPriced]]:
-        return sorted_out(
+        bill = Bill.of(
             zone_lines(
                 TABLE.zone_price(managed=managed),
                 traffic,
@@ -145,6 +140,7 @@ def test_traffic_between_zones_is_charged_on_each_side_that_is_rented() -> None:
                 hours=730,
             )
         )
+        return list(bill.lines), list(bill.not_priced)
 
     lines, missing = found(managed=False)
     assert [line.what for line in lines] == [CLIENTS, REPLICAS]
@@ -217,16 +213,16 @@ def scenario(**choices: Any) -> PlanScenario:
 
 
 def offers(plan: PlanScenario) -> dict[str, Offer]:
-    return {each.name: billed(plan, each) for each in offers_of(plan, check_offer)[0]}
+    return {each.name: with_bill(plan, each) for each in find_offers(plan)[0]}
 
 
 def test_lines_add_up_to_what_a_plan_costs() -> None:
     for offer in offers(scenario()).values():
         for shards in (1, 3):
-            lines = bill_of(offer, shards)
+            lines = bill_lines(offer, shards)
             assert offer.nodes_usd(shards) == pytest.approx(nodes_usd(lines))
             assert offer.bill_usd(shards) is None  # backups, or replicas of the service
-            priced = replace(offer, not_priced=())
+            priced = replace(offer, beside=Bill(offer.beside.lines))
             assert priced.bill_usd(shards) == pytest.approx(sum(line.usd for line in lines))
             assert all(line.source for line in lines)
         more = offer.nodes_usd(5) - offer.nodes_usd(4)
@@ -240,16 +236,16 @@ def test_the_mean_load_is_what_crosses_zones() -> None:
     put = 4 + 9 + 23 + 264 + 52 + 5 + 52
     gb = (30_000 * get + 10_000 * put) * 2 / 3 * 730 * 3600 / 1e9
     for name, rate in (("r7g.large", 0.02), ("cache.r6g.large", 0.01)):
-        [clients] = [line for line in found[name].beside if line.what == CLIENTS]
+        [clients] = [line for line in found[name].beside.lines if line.what == CLIENTS]
         assert clients.quantity == pytest.approx(gb)
         assert clients.usd == pytest.approx(rate * gb)
-    [copies] = [line for line in found["r7g.large"].beside if line.what == REPLICAS]
+    [copies] = [line for line in found["r7g.large"].beside.lines if line.what == REPLICAS]
     assert copies.quantity == pytest.approx(10_000 * (4 + 9 + 23 + 264 + 52) * 730 * 3600 / 1e9)
-    assert nodes_usd(bill_of(found["r7g.large"], 1)) == pytest.approx(
+    assert nodes_usd(bill_lines(found["r7g.large"], 1)) == pytest.approx(
         2 * found["r7g.large"].usd_per_month
     )
-    assert [each.what for each in found["r7g.large"].not_priced] == ["backups"]
-    assert [each.what for each in found["cache.r6g.large"].not_priced] == [REPLICAS]
+    assert [each.what for each in found["r7g.large"].beside.not_priced] == ["backups"]
+    assert [each.what for each in found["cache.r6g.large"].beside.not_priced] == [REPLICAS]
 
 
 def test_each_cloud_has_its_own_price_between_zones() -> None:
@@ -261,11 +257,11 @@ def test_each_cloud_has_its_own_price_between_zones() -> None:
     found = offers(clouds)
     usd_per_gb = {"r8g.large": 0.02, "n2-standard-8": 0.01 / 1.024**3, "Standard_D8ps_v5": 0.0}
     for name, rate in usd_per_gb.items():
-        lines = {line.what: line for line in found[name].beside}
+        lines = {line.what: line for line in found[name].beside.lines}
         for what in (CLIENTS, REPLICAS):
             assert lines[what].usd == pytest.approx(rate * lines[what].quantity)
             assert "(20" in lines[what].source or ", 20" in lines[what].source  # with its day
-    assert "free of charge" in found["Standard_D8ps_v5"].beside[0].note
+    assert "free of charge" in found["Standard_D8ps_v5"].beside.lines[0].note
 
 
 def test_serverless_is_compared_with_nodes_alone() -> None:
@@ -312,10 +308,10 @@ def test_it_is_said_where_offers_are_paid_in_different_ways() -> None:
         engines=["elasticache-redis"],
         payments=["on_demand", "reserved_1_year"],
     )
-    [said] = paid_differently(two, list(offers(two).values()))
+    [said] = payment_warnings(two, list(offers(two).values()))
     assert "(on demand: cache.r7g.large; reserved 1 year: cache.r6g.large)" in said
     alike = scenario(instances=["cache.r6g.large"], engines=["elasticache-redis"])
-    assert paid_differently(alike, list(offers(alike).values())) == []
+    assert payment_warnings(alike, list(offers(alike).values())) == []
 
 
 def test_another_region_needs_its_prices_or_a_factor() -> None:
@@ -328,8 +324,8 @@ def test_another_region_needs_its_prices_or_a_factor() -> None:
 
 def test_nodes_with_an_ssd_hold_the_data() -> None:
     plan = scenario(data_tiering=True)
-    assert data_tiering_of(scenario(), list(offers(scenario()).values())) is None
-    found = data_tiering_of(plan, list(offers(plan).values()))
+    assert data_tiering_offer(scenario(), list(offers(scenario()).values())) is None
+    found = data_tiering_offer(plan, list(offers(plan).values()))
     assert found is not None
     assert (found.instance, found.shards) == ("cache.r6gd.xlarge", 1)
     assert found.usd_per_month == pytest.approx(2 * 730 * 0.781)

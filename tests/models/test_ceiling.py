@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from forecache.models.advice import limits
-from forecache.models.plan import ceiling as module
-from forecache.models.plan.ceiling import HIGH, LOW, MIDDLE, ceiling, crossings, todays_node
-from forecache.models.plan.results import FromInfo, TodaysLoad
+from forecache.models.plan import capacity_limit as module
+from forecache.models.plan.capacity_limit import (
+    HIGH,
+    LOW,
+    MIDDLE,
+    busiest_primary,
+    capacity_limit,
+    crossings,
+)
+from forecache.models.plan.results import CurrentNode, FromInfo
 from forecache.models.plan.schema import PlanDemand
 from forecache.models.prediction.predict import predict_cases
 
@@ -21,7 +28,7 @@ DEMAND = {"operations": {"get": 90_000, "set": 10_000}, "keys": 200_000, "value_
 
 def found(**today: object) -> FromInfo:
     """What two primaries told."""
-    nodes = [TodaysLoad(name, "primary", rate, rate, 1e8, 100_000) for name, rate in LOADS.items()]
+    nodes = [CurrentNode(name, "primary", rate, rate, 1e8, 100_000) for name, rate in LOADS.items()]
     known = {"engine": "valkey", "engine_version": "8.1.1", "replicas": 0, "io_threads": 1}
     return FromInfo(nodes, DEMAND, {**known, "shards": 2, **today}, [], [], [], [])
 
@@ -73,7 +80,7 @@ def test_crossings_of_a_cliff_and_of_chance() -> None:
 
 
 def test_the_scenario_of_a_node_of_today() -> None:
-    scenario = todays_node(
+    scenario = busiest_primary(
         found(), PlanDemand.model_validate(DEMAND), slo={"p99_ms": 1.0},
         node={"host": "r7g.large", "irq_cores": 1, "workload": {"clients": 7}},
     )  # fmt: skip
@@ -86,25 +93,25 @@ def test_the_scenario_of_a_node_of_today() -> None:
 
 @pytest.mark.usefixtures("brief")
 def test_the_ceiling_lies_within_its_interval_and_tells_the_busiest_first() -> None:
-    scenario = todays_node(
+    scenario = busiest_primary(
         found(), PlanDemand.model_validate(DEMAND), slo={"p99_ms": 1.0}, node={"host": "r7g.large"}
     )
-    answer, _ = ceiling(found(), scenario)
+    answer, _ = capacity_limit(found(), scenario)
     rps = answer.ceiling_rps
     assert 0 < rps.low < rps.value < rps.high
     assert rps.low < answer.nominal_rps < rps.high
     assert [node.name for node in answer.nodes] == ["b", "a"]
     assert answer.nodes[0].headroom == pytest.approx(1 - 60_000 / rps.value)
-    tight, _ = ceiling(found(), {**scenario, "slo": {"p99_ms": 0.12}})
+    tight, _ = capacity_limit(found(), {**scenario, "slo": {"p99_ms": 0.12}})
     assert tight.ceiling_rps.value < rps.value
 
 
 @pytest.mark.usefixtures("brief")
 def test_an_objective_that_no_load_meets_has_no_ceiling() -> None:
-    scenario = todays_node(
+    scenario = busiest_primary(
         found(), PlanDemand.model_validate(DEMAND), slo={"p99_ms": 1e-4}, node={"host": "r7g.large"}
     )
-    answer, _ = ceiling(found(), scenario)
+    answer, _ = capacity_limit(found(), scenario)
     assert answer.ceiling_rps.value == answer.ceiling_rps.high == 0.0
     assert answer.nodes[0].headroom == -math.inf
     assert answer.to_dict()["nodes"][0]["headroom"] is None

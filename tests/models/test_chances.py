@@ -14,13 +14,13 @@ from scipy.stats import binom
 from forecache.models.advice.answers import load_cases
 from forecache.models.advice.objective import (
     NETWORK_FULL,
-    network_limits_under,
+    network_limit_chances,
     probability,
     share_met,
     steps_to,
 )
-from forecache.models.plan import chances
-from forecache.models.plan.chances import MOST_DRAWS, Chance, chance_of, proportion_interval
+from forecache.models.plan import trials as chances
+from forecache.models.plan.trials import MOST_DRAWS, Chance, objective_chance, proportion_interval
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.prediction.uncertainty import moved
 
@@ -100,7 +100,7 @@ def test_the_steps_to_a_value_are_those_that_move_a_number_there(
 def test_what_the_network_carries_is_the_share_of_the_draws_whose_limit_is_enough() -> None:
     prediction = predicted(draws=2)
     [packets] = [
-        limit for limit in network_limits_under(prediction) if limit.leaf.endswith("packets_per_s")
+        limit for limit in network_limit_chances(prediction) if limit.leaf.endswith("packets_per_s")
     ]
     nominal = prediction.system.numbers().speed.network_packets_per_s
     # A packet of each request and one of its reply.
@@ -129,7 +129,7 @@ def test_a_probability_does_not_hang_on_whether_a_draw_has_a_slow_network() -> N
 
 
 def test_no_more_is_drawn_where_all_draws_stay_far_from_every_bound() -> None:
-    far = chance_of(predicted(rate_rps=100_000), capacity_rps=1.1e6, asked=0.99, seed=1)
+    far = objective_chance(predicted(rate_rps=100_000), capacity_rps=1.1e6, asked=0.99, seed=1)
     assert far.draws == 20
     assert far.low >= 0.99
     assert far.cause == ""
@@ -137,7 +137,7 @@ def test_no_more_is_drawn_where_all_draws_stay_far_from_every_bound() -> None:
 
 def test_the_network_is_named_where_it_makes_draws_miss() -> None:
     prediction = predicted(rate_rps=800_000)
-    missed = chance_of(prediction, capacity_rps=1.1e6, asked=0.95, seed=1)
+    missed = objective_chance(prediction, capacity_rps=1.1e6, asked=0.95, seed=1)
     assert missed.misses(0.95)
     limit = "what the network carries in packets a second"
     assert missed.cause.startswith(f"missed if {limit} is below ")
@@ -157,7 +157,7 @@ def normal_shares(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return list(numbers)
 
     monkeypatch.setattr(chances, "drawn_runs", drawn_runs)
-    monkeypatch.setattr(chances, "network_limits_under", lambda _: [])
+    monkeypatch.setattr(chances, "network_limit_chances", lambda _: [])
     monkeypatch.setattr(chances, "share_met", lambda _, run, **__: float(run % 16 != 3))
     monkeypatch.setattr(chances, "_most_that_miss", lambda *_: 1.0)
     monkeypatch.setattr(chances, "_cause", lambda *_: "x")
@@ -170,13 +170,13 @@ def made_up(draws: int = 20) -> Any:
 
 def test_more_is_drawn_until_the_draws_tell(normal_shares: list[int]) -> None:
     """15 of 16 meet it: 80% is known at once, 85% after some, 94% never."""
-    sure = chance_of(made_up(), capacity_rps=1.0, asked=0.6, seed=5)
+    sure = objective_chance(made_up(), capacity_rps=1.0, asked=0.6, seed=5)
     assert (sure.draws, sure.low > 0.6, normal_shares) == (20, True, [])
-    later = chance_of(made_up(), capacity_rps=1.0, asked=0.85, seed=5)
+    later = objective_chance(made_up(), capacity_rps=1.0, asked=0.85, seed=5)
     assert later.low >= 0.85
     assert 20 < later.draws <= MOST_DRAWS
     assert normal_shares == list(range(20, later.draws))
-    never = chance_of(made_up(), capacity_rps=1.0, asked=0.94, seed=5)
+    never = objective_chance(made_up(), capacity_rps=1.0, asked=0.94, seed=5)
     assert (never.draws, never.is_open(0.94), never.cause) == (MOST_DRAWS, True, "x")
 
 

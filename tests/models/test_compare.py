@@ -17,7 +17,7 @@ from forecache.models.advice.paired import (
     RatioSide,
     pair_kind,
     ratio_parts,
-    verdict_of,
+    ratio_verdict,
 )
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
@@ -153,10 +153,10 @@ def test_the_interval_is_of_what_is_not_shared() -> None:
 def test_a_verdict_needs_a_difference_that_is_known_and_worth_a_word(
     ratio: tuple[float, float, float], verdict: str
 ) -> None:
-    assert verdict_of(Estimate(*ratio)) == verdict
+    assert ratio_verdict(Estimate(*ratio)) == verdict
     value, low, high = ratio
     back = {"higher": "lower", "lower": "higher"}.get(verdict, NO_CLEAR_DIFFERENCE)
-    assert verdict_of(Estimate(1 / value, 1 / high, 1 / low)) == back
+    assert ratio_verdict(Estimate(1 / value, 1 / high, 1 / low)) == back
 
 
 LARGE = {**BASE["workload"], "clients": 400, "value_bytes": 65_536, "keys": 20_000}

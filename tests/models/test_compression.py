@@ -9,14 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.hwprofiles.capture import compression as capture
-from forecache.hwprofiles.capture.compression import LEAST_PIECES, LEVELS, codec, cut, measured
-from forecache.models.plan.bounds import memory_bound
-from forecache.models.plan.compression.effect import effect_of
-from forecache.models.plan.compression.ratios import Ratios, compressed, ratios_of, spread_of
-from forecache.models.plan.offers import offers_of
-from forecache.models.plan.schema import PlanScenario
-from forecache.models.plan.shard import check_offer
+from forecache.models.plan import compression as compression_module
+from forecache.models.plan.compression import (
+    LEAST_PIECES,
+    Ratios,
+    compression_effect,
+    load_codec,
+    measure,
+    measured_ratios,
+    ratio_spread,
+    sample_values,
+    with_stored_values,
+)
+from forecache.models.plan.offers import find_offers
+from forecache.models.plan.schema import LEVELS, PlanScenario
+from forecache.models.plan.shard import memory_bound
 from forecache.models.scenario.workload import sizes_of
 from forecache.sim.errors import InputError
 
@@ -44,7 +51,7 @@ def scenario(compression: dict[str, Any] | None, **demand: Any) -> PlanScenario:
 
 
 def ratios(plan: PlanScenario) -> Ratios:
-    found = ratios_of(plan.demand)
+    found = measured_ratios(plan.demand)
     assert found is not None
     return found
 
@@ -52,8 +59,8 @@ def ratios(plan: PlanScenario) -> Ratios:
 @pytest.fixture(autouse=True)
 def _short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Times are measured briefly: that they are, not how well."""
-    monkeypatch.setattr(capture, "_ROUND_NS", 200_000)
-    monkeypatch.setattr(capture, "_ROUNDS", 3)
+    monkeypatch.setattr(compression_module, "_ROUND_NS", 200_000)
+    monkeypatch.setattr(compression_module, "_ROUNDS", 3)
 
 
 @pytest.fixture
@@ -73,11 +80,11 @@ def sample(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("algorithm", sorted(LEVELS))
 def test_what_is_measured_is_what_the_compressor_does(algorithm: Any) -> None:
-    packer = codec(algorithm, LEVELS[algorithm][1])
+    packer = load_codec(algorithm, LEVELS[algorithm][1])
     text = b"".join(b'{"id": %d}' % i for i in range(40_000))
-    pieces = cut(text, 4096, lines=False)
+    pieces = sample_values(text, 4096, lines=False)
     assert packer.decompress(packer.compress(pieces[0])) == pieces[0]
-    found = measured(packer, pieces, 4096)
+    found = measure(packer, pieces, 4096)
     exact = sum(len(packer.compress(piece)) for piece in pieces) / len(pieces) / 4096
     assert found.ratio.value == pytest.approx(exact)
     assert found.ratio.low <= exact <= found.ratio.high < 0.6
@@ -88,20 +95,20 @@ def test_what_is_measured_is_what_the_compressor_does(algorithm: Any) -> None:
 
 def test_what_does_not_shrink_stays_as_it_is() -> None:
     noise = random.Random(1).randbytes(40_000)
-    found = measured(codec("gzip", 6), cut(noise, 1000, lines=False), 1000)
+    found = measure(load_codec("gzip", 6), sample_values(noise, 1000, lines=False), 1000)
     assert found.ratio.value == found.ratio.low == found.ratio.high == 1.0
 
 
 @given(size=st.integers(1, 5000), length=st.integers(0, 20_000))
 def test_pieces_are_as_long_as_the_value_and_in_order(size: int, length: int) -> None:
     sample = bytes(i % 251 for i in range(length))
-    pieces = cut(sample, size, lines=False)
+    pieces = sample_values(sample, size, lines=False)
     assert all(len(piece) == size for piece in pieces)
     assert len(pieces) == min(length // size, 200)
 
 
 def test_lines_are_about_as_long_as_the_value(sample: Path) -> None:
-    pieces = cut(sample.read_bytes(), 1000, lines=True)
+    pieces = sample_values(sample.read_bytes(), 1000, lines=True)
     assert len(pieces) >= LEAST_PIECES
     assert all(1000 / 1.42 < len(piece) < 1000 * 1.42 for piece in pieces)
     assert all(json.loads(piece)["rows"] for piece in pieces)
@@ -111,10 +118,10 @@ def test_a_missing_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch, samp
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(capture.importlib, "import_module", missing)
+    monkeypatch.setattr(compression_module.importlib, "import_module", missing)
     plan = scenario({"algorithm": "zstd", "sample": str(sample)})
     with pytest.raises(InputError) as caught:
-        ratios_of(plan.demand)
+        measured_ratios(plan.demand)
     assert str(caught.value) == (
         "field 'demand.compression': found zstd without the package zstandard, which compresses "
         "the sample; valid with it (the extra forecache[compression]), or gzip."
@@ -138,7 +145,7 @@ def test_a_bad_sample_is_one_sentence(
         file.write_bytes(content)
     plan = scenario({"algorithm": "gzip", "sample": str(file), **fields})
     with pytest.raises(InputError, match=r"field 'demand\.compression'") as caught:
-        ratios_of(plan.demand)
+        measured_ratios(plan.demand)
     assert says in str(caught.value).replace("No such", "no such")
     assert "\n" not in str(caught.value)
 
@@ -170,7 +177,7 @@ def test_values_above_the_size_are_stored_at_the_ratio() -> None:
         {"type": "hash", "keys": 10, "fields": 3, "value_bytes": 4096},
     ]
     plan = scenario({"algorithm": "zstd", "ratio": 0.25}, data=data)
-    stored = compressed(plan, ratios(plan)).demand
+    stored = with_stored_values(plan, ratios(plan)).demand
     assert sizes_of(stored.value_bytes) == [(512, 0.25), (1024, 0.75)]
     assert [each.value_bytes for each in stored.data or []] == [1024, 1024, 5000, 4096]
     assert plan.demand.value_bytes != stored.value_bytes  # what was asked stays
@@ -188,7 +195,7 @@ def test_the_mean_of_what_is_stored_is_the_ratio_of_what_is_above(
     plan = scenario(
         {"algorithm": "lz4", "ratio": ratio, "above_bytes": above}, value_bytes=value_bytes
     )
-    stored = sizes_of(compressed(plan, ratios(plan)).demand.value_bytes)
+    stored = sizes_of(with_stored_values(plan, ratios(plan)).demand.value_bytes)
     expected = sum(size if size <= above else max(1, round(size * ratio)) for size in sizes)
     assert sum(size * weight for size, weight in stored) * len(sizes) == pytest.approx(expected)
 
@@ -196,11 +203,11 @@ def test_the_mean_of_what_is_stored_is_the_ratio_of_what_is_above(
 def test_a_sample_keeps_how_values_differ(sample: Path) -> None:
     plan = scenario({"algorithm": "gzip", "sample": str(sample)}, value_bytes=2000)
     found = ratios(plan)
-    stored = sizes_of(compressed(plan, found).demand.value_bytes)
+    stored = sizes_of(with_stored_values(plan, found).demand.value_bytes)
     mean = sum(size * weight for size, weight in stored)
     assert 1 < len(stored) <= 8
     assert mean == pytest.approx(2000 * found.sizes[0].ratio.value, rel=1e-3)
-    low, high = spread_of(plan.demand, found)
+    low, high = ratio_spread(plan.demand, found)
     assert 0.9 < low < 1.0 < high < 1.1
     assert found.compressor is not None
     assert found.compressor.startswith("gzip")
@@ -225,8 +232,8 @@ def test_sizes_between_measured_ones_have_numbers_between(sample: Path) -> None:
 def test_memory_and_network_follow_and_the_interval_of_the_ratio_goes_through() -> None:
     plan = scenario({"algorithm": "zstd", "ratio": {"low": 0.2, "high": 0.4}})
     found = ratios(plan)
-    [offer] = offers_of(compressed(plan, found), check_offer)[0]
-    effect = effect_of(plan, found, offer, shards=2)
+    [offer] = find_offers(with_stored_values(plan, found))[0]
+    effect = compression_effect(plan, found, offer, shards=2)
     assert effect.value_bytes == 3200
     assert effect.stored_bytes.value == pytest.approx(0.25 * 512 + 0.75 * 0.3 * 4096, abs=1)
     saved = effect.value_bytes - effect.stored_bytes.value
@@ -237,7 +244,9 @@ def test_memory_and_network_follow_and_the_interval_of_the_ratio_goes_through() 
     assert effect.memory_bytes_without is not None
     assert memory.low < memory.value < memory.high < effect.memory_bytes_without
     assert effect.memory_shards_without == memory_bound(plan, offer).shards
-    assert effect.memory_shards_without > memory_bound(compressed(plan, found), offer).shards
+    assert (
+        effect.memory_shards_without > memory_bound(with_stored_values(plan, found), offer).shards
+    )
     assert effect.client_us is None
     assert effect.client_cpus is None
 
@@ -245,8 +254,8 @@ def test_memory_and_network_follow_and_the_interval_of_the_ratio_goes_through() 
 def test_cpu_time_of_clients_is_told_of_what_is_compressed(sample: Path) -> None:
     plan = scenario({"algorithm": "gzip", "sample": str(sample)})
     found = ratios(plan)
-    [offer] = offers_of(compressed(plan, found), check_offer)[0]
-    effect = effect_of(plan, found, offer, shards=None)
+    [offer] = find_offers(with_stored_values(plan, found))[0]
+    effect = compression_effect(plan, found, offer, shards=None)
     [size] = effect.sizes
     assert effect.client_us is not None
     assert effect.client_us["set"].value == pytest.approx(0.75 * size.compress_us.value)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.conditioning import MeasuredValue, updated
+from forecache.models.advice.conditioning import MeasuredValue, condition_on
 from forecache.models.prediction.predict import SERVER_CPU, Prediction, predict_cases
 from forecache.models.prediction.uncertainty import conditioned
 
@@ -71,7 +71,7 @@ def sweep() -> list[Prediction]:
 
 
 def test_without_a_measurement_intervals_are_those_of_the_prediction() -> None:
-    found = updated(sweep(), at=0, measured={}, quantities=QUANTITIES)
+    found = condition_on(sweep(), at=0, measured={}, quantities=QUANTITIES)
     for prediction, estimates in zip(sweep(), found, strict=True):
         for name in QUANTITIES:
             told = prediction.interval(name)
@@ -84,7 +84,7 @@ def test_the_measured_quantity_has_the_closed_form_of_one_number() -> None:
     prediction = sweep()[0]
     told = prediction.interval(SERVER_CPU)
     error, value = 0.05, 1.3 * told.value
-    [found, _] = updated(
+    [found, _] = condition_on(
         sweep(), at=0, measured={SERVER_CPU: MeasuredValue(value, error)}, quantities=[SERVER_CPU]
     )
     prior = math.log(told.high / told.value) / _Z95
@@ -101,7 +101,7 @@ def test_a_slower_server_lowers_the_other_points_too() -> None:
         SERVER_CPU: MeasuredValue(1.3 * prediction.mean(SERVER_CPU), 0.05),
         "throughput_rps": MeasuredValue(prediction.mean("throughput_rps") / 1.3, 0.05),
     }
-    found = updated(sweep(), at=0, measured=measured, quantities=QUANTITIES)
+    found = condition_on(sweep(), at=0, measured=measured, quantities=QUANTITIES)
     for prediction, estimates in zip(sweep(), found, strict=True):
         told = prediction.interval("throughput_rps")
         new = estimates["throughput_rps"]

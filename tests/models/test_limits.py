@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.limits import Limit, Standing, limits_of, standing_of
+from forecache.models.advice.limits import Limit, Standing, find_limits, point_standing
 from forecache.models.advice.objective import meets
 from forecache.models.prediction.predict import Prediction, predict_cases
 
@@ -24,8 +24,10 @@ def judged(**fields: Any) -> list[tuple[Prediction, Limit, Standing]]:
     predictions = predict_cases(
         load_cases({**BASE, **fields}), draws=0, replications=1, requests=6_000
     )
-    limits = limits_of(predictions, seed=1)
-    return [(p, limit, standing_of(p, limit)) for p, limit in zip(predictions, limits, strict=True)]
+    limits = find_limits(predictions, seed=1)
+    return [
+        (p, limit, point_standing(p, limit)) for p, limit in zip(predictions, limits, strict=True)
+    ]
 
 
 def open_loop(*rates_rps: float, **fields: Any) -> dict[str, Any]:

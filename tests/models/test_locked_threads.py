@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 from forecache.models.advice.answers import load_cases, predicted_point
-from forecache.models.advice.choice import Candidate, choose
-from forecache.models.advice.limits import limits_of
-from forecache.models.advice.next_measurement import MeasureNext, measurements_for
-from forecache.models.advice.recommend import Recommendation, recommendation_of
+from forecache.models.advice.limits import find_limits
+from forecache.models.advice.next_measurement import MeasureNext, possible_measurements
+from forecache.models.advice.recommend import (
+    Candidate,
+    Recommendation,
+    build_recommendation,
+    choose,
+)
 from forecache.models.breakdown.explain import server_cpu_time
 from forecache.models.breakdown.latency import trace_latency
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
@@ -194,7 +198,7 @@ def test_memcached_is_predicted_and_its_threads_are_recommended_by_their_option(
     one, four = predicted(1), predicted(4)
     assert one.bottleneck == four.bottleneck == "worker threads"
     for prediction, count in ((one, 1), (four, 4)):
-        point = predicted_point(prediction, *limits_of([prediction], seed=1))
+        point = predicted_point(prediction, *find_limits([prediction], seed=1))
         assert point.main_thread_utilisation is None
         assert point.io_thread_utilisation == pytest.approx([1.0] * count, abs=0.02)
         latency_breakdown = trace_latency(prediction, seed=1)
@@ -248,14 +252,14 @@ def advised(engine: str, **fields: Any) -> tuple[Recommendation, list[str]]:
         }
     )
     predictions = predict_cases(cases, draws=2, replications=1, requests=2_000)
-    limits = limits_of(predictions, seed=1)
+    limits = find_limits(predictions, seed=1)
     settings = [
         Candidate(p, predicted_point(p, limit))
         for p, limit in zip(predictions, limits, strict=True)
     ]
     nothing = MeasureNext("throughput", 0.0, 0.0, [])
-    commands = [c for m in measurements_for(predictions[0]) for c in m.commands]
-    return recommendation_of(choose(settings), measure_next=nothing), commands
+    commands = [c for m in possible_measurements(predictions[0]) for c in m.commands]
+    return build_recommendation(choose(settings), measure_next=nothing), commands
 
 
 @pytest.mark.parametrize("command", ["get", "set"])

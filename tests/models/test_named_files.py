@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import forecache
 from forecache import cli
 from forecache.calibration.validate.dataset import read_dataset
-from forecache.hwprofiles.capture.compression import read_sample
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import dump_yaml, read_yaml, shipped
 from forecache.hwprofiles.named_files import (
@@ -30,6 +29,7 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.over_time.kept_runs import run_key
 from forecache.models.plan.answer import load_plan
+from forecache.models.plan.compression import read_sample
 from forecache.models.scenario.kinds import KINDS
 from forecache.models.scenario.source import content_of
 from forecache.reports.explore import server

@@ -21,7 +21,7 @@ from forecache.models.advice.next_measurement import (
     MEASURED_ERROR,
     Measurement,
     next_measurement,
-    rival_of,
+    strongest_rival,
     variance_left,
 )
 from forecache.models.advice.node_answers import Shown
@@ -236,14 +236,14 @@ def made_up(threads: int, draws: list[float]) -> Prediction:
 )
 def test_a_rival_is_one_that_may_be_the_better_choice(draws: list[float], open_yet: bool) -> None:
     chosen, rival = made_up(6, [100.0, 100.0, 100.0]), made_up(8, draws)
-    assert (rival_of(chosen, [rival]) is rival) == open_yet
+    assert (strongest_rival(chosen, [rival]) is rival) == open_yet
 
 
 def test_fewer_threads_that_may_be_enough_are_a_rival() -> None:
     chosen = made_up(6, [100.0, 100.0, 100.0])
     near, far = made_up(4, [93.0, 97.0, 89.0]), made_up(2, [60.0, 61.0, 59.0])
-    assert rival_of(chosen, [far, near]) is near
-    assert rival_of(chosen, [far]) is None
+    assert strongest_rival(chosen, [far, near]) is near
+    assert strongest_rival(chosen, [far]) is None
 
 
 @pytest.mark.usefixtures("short_runs")

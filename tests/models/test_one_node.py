@@ -7,7 +7,7 @@ import pytest
 
 import forecache
 from forecache.models.advice.cases import machine_lists
-from forecache.models.plan.one_node import plan_of_one_node
+from forecache.models.plan.one_node import one_node_plan
 from forecache.models.plan.results import PlanAnswer
 from forecache.models.plan.schema import PlanScenario
 from forecache.sim.errors import InputError
@@ -39,7 +39,7 @@ def changed(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_node_with_lists_is_a_plan_of_one_shard() -> None:
-    plan = PlanScenario(**plan_of_one_node(NODE, file="x"))
+    plan = PlanScenario(**one_node_plan(NODE, file="x"))
     assert plan.choices.instances == ["r7g.large", "r7g.xlarge"]
     assert [each.versions for each in plan.choices.engines] == [["8.1", "9.1"]]
     assert (plan.choices.shards.least, plan.choices.shards.most) == (1, 1)
@@ -67,7 +67,7 @@ def test_lists_are_only_of_hosts_engines_and_versions() -> None:
 )
 def test_what_a_plan_has_nothing_like_is_refused(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        plan_of_one_node(changed(**fields), file="x")
+        one_node_plan(changed(**fields), file="x")
 
 
 @pytest.mark.usefixtures("short_runs")

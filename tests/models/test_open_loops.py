@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from forecache.models.advice.answers import load_cases, predicted_point
-from forecache.models.advice.limits import limits_of
+from forecache.models.advice.limits import find_limits
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.predict import LATENCIES, Prediction, predict_cases
 from forecache.models.prediction.run_length import Growth, backlog_growth, grows, is_decided, window
@@ -105,7 +105,7 @@ def test_how_a_run_begins_does_not_matter() -> None:
 
 def test_overload_has_a_growth_and_no_latency() -> None:
     points = [
-        predicted_point(late, *limits_of([late], seed=1, search=False))
+        predicted_point(late, *find_limits([late], seed=1, search=False))
         for late in (predicted(rate, engine_version="8.1", io_threads=2) for rate in (6e5, 1.5e6))
     ]
     for rate_rps, point in zip((6e5, 1.5e6), points, strict=True):

@@ -14,11 +14,11 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.plan.own_times import (
     LEAST_RPS,
     TIMER_SHARE,
-    TodaysCorrections,
+    OwnTimeCorrections,
     awake_us,
     corrections_from,
+    mean_times,
     parts_under,
-    together,
 )
 from forecache.models.plan.results import OwnTimes
 from forecache.models.prediction.predict import Prediction, predict_cases
@@ -59,7 +59,7 @@ def predicted(system: System, node: Scenario) -> Prediction:
     return found
 
 
-def told_by(system: System, node: Scenario) -> OwnTimes:
+def measured_corrections(system: System, node: Scenario) -> OwnTimes:
     """What a node that does as a system says would tell."""
     rate_rps = node.workload.rate_rps or 0.0
     parts = parts_under(predicted(system, node), rate_rps=rate_rps)
@@ -78,7 +78,7 @@ def saturated_us(system: System) -> tuple[float, np.ndarray]:
 @pytest.mark.parametrize("inside", [-0.5, 0.7])
 def test_a_node_that_differs_is_recovered_from_its_own_times(system: System, inside: float) -> None:
     real = corrected(system, Corrections(inside=inside, rest=0.15, sleep=0.8))
-    own = told_by(real, scenario())
+    own = measured_corrections(real, scenario())
     found, shares = corrections_from(scenario(), system, own, rate_rps=RATE_RPS, seed=1)
     assert found is not None
     before, _ = saturated_us(system)
@@ -94,7 +94,7 @@ def test_a_node_that_differs_is_recovered_from_its_own_times(system: System, ins
 
 
 def test_a_node_that_does_as_predicted_is_hardly_corrected(system: System) -> None:
-    own = told_by(system, scenario())
+    own = measured_corrections(system, scenario())
     found, _ = corrections_from(scenario(), system, own, rate_rps=RATE_RPS, seed=1)
     assert found is not None
     corrections = found.system.nominal_corrections
@@ -104,7 +104,7 @@ def test_a_node_that_does_as_predicted_is_hardly_corrected(system: System) -> No
 
 def test_a_load_that_is_too_light_tells_nothing(system: System) -> None:
     node = scenario(rate_rps=LEAST_RPS / 2)
-    own = told_by(system, node)
+    own = measured_corrections(system, node)
     found, shares = corrections_from(node, system, own, rate_rps=LEAST_RPS / 2, seed=1)
     assert found is None
     assert all(each.after is None for each in shares)
@@ -113,7 +113,7 @@ def test_a_load_that_is_too_light_tells_nothing(system: System) -> None:
 def test_only_the_commands_part_goes_to_another_machine(system: System) -> None:
     by = Corrections(inside=0.6, rest=0.2, sleep=-0.4)
     of_mix = Corrections(inside=0.45)
-    found = TodaysCorrections(corrected(system, by), of_mix, (of_mix,))
+    found = OwnTimeCorrections(corrected(system, by), of_mix, (of_mix,))
     elsewhere = System(load_host("r8g.large"), system.engine, system.generator)
     there = found.of(elsewhere)
     assert isinstance(there, CorrectedSystem)
@@ -144,12 +144,12 @@ def test_several_nodes_are_one_on_average() -> None:
         expiry=0.0, commands_a_read=1.0,
     )  # fmt: skip
     other = replace(one, busy=0.6, inside=0.4, commands_a_read=3.0)
-    found = together([(one, 1000.0), (other, 3000.0)])
+    found = mean_times([(one, 1000.0), (other, 3000.0)])
     assert found is not None
     own, rate = found
     assert (own.busy, own.inside, own.commands_a_read) == (0.5, pytest.approx(0.3), 2.0)
     assert rate == 2000.0
-    untold = together([(one, 1.0), (replace(other, busy=None), 1.0)])
+    untold = mean_times([(one, 1.0), (replace(other, busy=None), 1.0)])
     assert untold is not None
     assert untold[0].busy is None
-    assert together([]) is None
+    assert mean_times([]) is None

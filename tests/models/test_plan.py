@@ -13,35 +13,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models.cost.beside import CLIENTS, BillLine, NotPriced
-from forecache.models.plan import front, race, trials
+from forecache.models.cost.bill import CLIENTS, Bill, BillLine, NotPriced
+from forecache.models.cost.schema import MOST_SHARDS
+from forecache.models.plan import answer as answer_module
+from forecache.models.plan import forecast as forecast_module
 from forecache.models.plan import search as search_module
-from forecache.models.plan.answer import check_plan, order_with_traffic, plan
-from forecache.models.plan.bill.lines import billed
-from forecache.models.plan.bounds import load_bound, memory_bound, memory_used
-from forecache.models.plan.chances import Chance
-from forecache.models.plan.forecast import _months
-from forecache.models.plan.offers import Offer, offers_of
-from forecache.models.plan.race import Entry, bounded
-from forecache.models.plan.ranking import ranked, tied
-from forecache.models.plan.rejected import rejected_today
+from forecache.models.plan import trials
+from forecache.models.plan.answer import check_plan, order_by_whole_bill, plan, rejected_today
+from forecache.models.plan.bill import serverless_offers, with_bill
+from forecache.models.plan.forecast import _months, headroom_front
+from forecache.models.plan.offers import find_offers
 from forecache.models.plan.results import RankedPlan
-from forecache.models.plan.schema import MOST_SHARDS, PlanScenario
-from forecache.models.plan.search import search
-from forecache.models.plan.serverless import serverless_of
+from forecache.models.plan.schema import PlanScenario
+from forecache.models.plan.search import BoundedOffer, bound, rank, search, tied
 from forecache.models.plan.shard import (
+    Offer,
     busiest_share,
-    check_offer,
     elects,
-    left_serving,
+    load_bound,
     losses_to_fail_over,
-    may_be_chosen,
-    next_that_fails_over,
+    memory_bound,
+    memory_room,
+    memory_used,
+    next_failover_count,
     node_scenario,
     nodes_lost,
-    room_of,
+    shards_after_loss,
+    why_never,
 )
-from forecache.models.plan.trials import Effort, Trial, Trials, missed
+from forecache.models.plan.trials import Chance, Effort, Trial, Trials, miss_reason
 from forecache.models.scenario.schema import Slo
 from forecache.sim.errors import InfeasibleError, InputError
 
@@ -80,25 +80,22 @@ def scenario(**fields: Any) -> PlanScenario:
 
 
 def offers(plan_: PlanScenario) -> list[Offer]:
-    return offers_of(plan_, check_offer)[0]
+    return find_offers(plan_)[0]
 
 
 def shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make searches of few and short runs."""
     few = Effort(draws=2, replications=1, requests=2_000)
-    for module in (trials, race):
+    for module in (trials, search_module, answer_module, forecast_module):
         monkeypatch.setattr(module, "FULL", few)
     monkeypatch.setattr(trials, "MOST_DRAWS", 40)
-    monkeypatch.setattr(race, "RACING", Effort(draws=1, replications=1, requests=2_000))
+    monkeypatch.setattr(search_module, "RACING", Effort(draws=1, replications=1, requests=2_000))
     monkeypatch.setattr(trials, "SATURATING_REQUESTS", 3_000)
     from forecache.models.advice import limits
-    from forecache.models.plan import forecast, rejected
     from forecache.models.prediction import predict, simulation
 
     monkeypatch.setattr(predict, "DRAW_REQUESTS", 2_000)
     monkeypatch.setattr(simulation, "OPEN_PILOT_REQUESTS", 3_000)
-    monkeypatch.setattr(rejected, "FULL", few)
-    monkeypatch.setattr(forecast, "FULL", few)
     monkeypatch.setattr(limits, "REQUESTS", 2_000)
 
 
@@ -209,11 +206,11 @@ def test_a_zone_takes_its_share_of_nodes(shards: int, zones: int, lost: int) -> 
 
 def test_without_replicas_the_others_take_over() -> None:
     alone = scenario(choices__replicas=[0], objectives__losing_a_zone="load")
-    assert left_serving(alone, offers(alone)[0], 9) == 6
+    assert shards_after_loss(alone, offers(alone)[0], 9) == 6
     with_replicas = scenario(choices__replicas=[1], objectives__losing_a_zone="load")
-    assert left_serving(with_replicas, offers(with_replicas)[0], 9) == 9
+    assert shards_after_loss(with_replicas, offers(with_replicas)[0], 9) == 9
     nothing = scenario(choices__replicas=[0], objectives__losing_a_node="nothing")
-    assert left_serving(nothing, offers(nothing)[0], 9) == 9
+    assert shards_after_loss(nothing, offers(nothing)[0], 9) == 9
 
 
 @pytest.mark.parametrize(
@@ -238,13 +235,13 @@ def test_replicas_are_promoted_by_a_majority_of_all_primaries(
 def test_a_plan_without_a_majority_is_only_chosen_where_failing_over_by_hand_is_allowed() -> None:
     zone = scenario(objectives__losing_a_zone="load")
     offer = offers(zone)[0]
-    assert [next_that_fails_over(zone, offer, n) for n in (1, 3, 4, 5)] == [3, 3, 5, 5]
+    assert [next_failover_count(zone, offer, n) for n in (1, 3, 4, 5)] == [3, 3, 5, 5]
     two = scenario(objectives__losing_a_zone="load", demand__zones=2)
-    assert "no majority" in (may_be_chosen(two, offer) or "")
+    assert "no majority" in (why_never(two, offer) or "")
     by_hand = scenario(objectives__losing_a_zone="load", objectives__failover="by_hand")
-    assert next_that_fails_over(by_hand, offer, 1) == 1
+    assert next_failover_count(by_hand, offer, 1) == 1
     service = scenario(choices__instances=["cache.r7g.*"], choices__engines=["elasticache-redis"])
-    assert next_that_fails_over(service, offers(service)[0], 1) == 1
+    assert next_failover_count(service, offers(service)[0], 1) == 1
 
 
 def test_what_today_gets_over_by_itself_its_successor_has_to() -> None:
@@ -275,7 +272,7 @@ def test_the_memory_bound_is_the_fewest_that_fit() -> None:
 def test_more_shards_need_less_memory_each() -> None:
     large = scenario(demand__keys=300_000_000)
     offer = offers(large)[0]
-    needed = [room_of(large, offer, serving=n).needed_bytes for n in (2, 3, 5, 9, 50, 400)]
+    needed = [memory_room(large, offer, serving=n).needed_bytes for n in (2, 3, 5, 9, 50, 400)]
     assert needed == sorted(needed, reverse=True)
 
 
@@ -283,7 +280,7 @@ def test_populations_weigh_what_they_are_said_to() -> None:
     strings = {"type": "string", "keys": 20_000_000, "value_bytes": 256}
     described = scenario(demand__data=[strings])
     offer = offers(described)[0]
-    same, own = (room_of(each, offer, serving=1) for each in (described, scenario()))
+    same, own = (memory_room(each, offer, serving=1) for each in (described, scenario()))
     assert same.used_bytes == pytest.approx(own.used_bytes)
 
 
@@ -299,7 +296,7 @@ def test_the_load_bound_is_below_what_a_node_serves() -> None:
 
 def test_what_can_not_fit_is_told_without_a_simulation() -> None:
     huge = scenario(demand__keys=10**11)
-    entry = bounded(huge, offers(huge)[0])
+    entry = bound(huge, offers(huge)[0])
     assert entry.impossible
     assert entry.shards == MOST_SHARDS + 1
     assert "GiB" in entry.why
@@ -331,19 +328,19 @@ def test_what_can_not_fit_is_told_without_a_simulation() -> None:
 @pytest.mark.usefixtures("brief")
 def test_search_and_enumeration_find_the_same(fields: dict[str, Any], here: Executor) -> None:
     asked = scenario(**fields)
-    found = search(asked, offers(asked), seed=1, executor=here)
-    every = search(asked, offers(asked), seed=1, executor=here, full=True)
+    plans, others = search(asked, offers(asked), seed=1, executor=here)
+    every, impossible = search(asked, offers(asked), seed=1, executor=here, full=True)
 
-    def told(entry: Entry) -> tuple[Any, ...]:
+    def told(entry: BoundedOffer) -> tuple[Any, ...]:
         offer = entry.offer
         return offer.words, offer.replicas, entry.shards, entry.threads[0], entry.usd_per_month
 
-    assert [told(entry) for entry in found.plans] == [told(entry) for entry in every.plans]
-    costs = [entry.usd_per_month for entry in found.plans]
+    assert [told(entry) for entry in plans] == [told(entry) for entry in every]
+    costs = [entry.usd_per_month for entry in plans]
     assert costs == sorted(costs)
     # What was left with a bound costs at least that.
-    exact = {(e.offer.words, e.offer.replicas): e.usd_per_month for e in every.entries}
-    for entry in found.others:
+    exact = {(e.offer.words, e.offer.replicas): e.usd_per_month for e in [*every, *impossible]}
+    for entry in others:
         if not entry.impossible:
             known = exact[entry.offer.words, entry.offer.replicas]
             assert entry.usd_per_month <= known * (1 + 1e-9)
@@ -351,7 +348,7 @@ def test_search_and_enumeration_find_the_same(fields: dict[str, Any], here: Exec
 
 def settled(
     engine: str, probability: float, load: float, *, cpu_us: float = 2.0, shards: int = 2
-) -> Entry:
+) -> BoundedOffer:
     """A settled offer whose draws of CPU time per request are around `cpu_us`."""
     [offer] = offers(scenario(choices__instances=["c7g.large"], choices__engines=[ENGINES[engine]]))
     runs = [
@@ -370,8 +367,8 @@ def settled(
         model_error=0.05,
     )
     chance = Chance(probability, probability - 0.01, probability + 0.01, 20)
-    trial = Trial(shards, 1, load * 1e5, 1e5, chance, {}, prediction, None, misses=False)
-    return Entry(offer, race.SETTLED, shards, (1,), "", trials=(trial,))
+    trial = Trial(shards, 1, load * 1e5, 1e5, chance, prediction, None, misses=False)
+    return BoundedOffer(offer, search_module.SETTLED, shards, (1,), "", trials=(trial,))
 
 
 ENGINES = {
@@ -383,27 +380,27 @@ ENGINES = {
 def test_plans_of_equal_cost_are_ranked_by_what_is_known_of_them() -> None:
     first, second = settled("8.1", 0.95, 0.50), settled("9.1", 0.93, 0.49)
     # A little more headroom is no reason: the name decides, and both orders say so.
-    assert ranked([second, first]) == ranked([first, second]) == [first, second]
+    assert rank([second, first]) == rank([first, second]) == [first, second]
     assert tied(first, second)
     roomy = settled("9.1", 0.93, 0.30)  # 40% less load, where the errors leave 12%
-    assert ranked([first, roomy]) == [roomy, first]
+    assert rank([first, roomy]) == [roomy, first]
     assert not tied(first, roomy)
     likely = settled("9.1", 0.999, 0.60)  # 5 points outweigh any headroom
     unlikely = settled("8.1", 0.90, 0.30)
-    assert ranked([unlikely, likely]) == [likely, unlikely]
+    assert rank([unlikely, likely]) == [likely, unlikely]
     assert not tied(unlikely, likely)
     # One shard more costs more, however good it is.
     dear = settled("9.1", 1.0, 0.1, shards=3)
-    assert ranked([dear, first]) == [first, dear]
+    assert rank([dear, first]) == [first, dear]
     assert not tied(first, dear)
 
 
-def priced(entry: Entry, *, node_usd: float, traffic_usd: float | None) -> Entry:
+def priced(entry: BoundedOffer, *, node_usd: float, traffic_usd: float | None) -> BoundedOffer:
     """The entry at other prices; None: traffic has none."""
     line = BillLine(CLIENTS, 1.0, "GB", traffic_usd or 0.0)
     missing = NotPriced(CLIENTS, 1.0, "GB", "no price between zones is known there")
-    beside, not_priced = ((), (missing,)) if traffic_usd is None else ((line,), ())
-    offer = replace(entry.offer, usd_per_month=node_usd, beside=beside, not_priced=not_priced)
+    beside = Bill.of([missing if traffic_usd is None else line])
+    offer = replace(entry.offer, usd_per_month=node_usd, beside=beside)
     return replace(entry, offer=offer)
 
 
@@ -417,7 +414,7 @@ def test_a_sum_with_an_unpriced_part_beats_none_that_has_it(
     """Plans are ranked by what all have a price of."""
     one = settled("9.1", 0.95, 0.5)
     entries = [priced(one, node_usd=usd, traffic_usd=traffic) for usd, traffic in prices]
-    costs = [round(100 * entry.usd_per_month) for entry in ranked(entries)]
+    costs = [round(100 * entry.usd_per_month) for entry in rank(entries)]
     assert costs == sorted(costs)
     for entry, (usd, traffic) in zip(entries, prices, strict=True):
         assert entry.usd_per_month == pytest.approx(2 * 2 * usd)
@@ -434,21 +431,21 @@ def told_plan(usd: float, bill_usd: float | None) -> Any:
 def test_it_is_said_where_traffic_would_change_the_order() -> None:
     """r8g.large, Azure and Google with what 100,000 GET/s cost between zones on each."""
     clouds = [told_plan(172, 2_485), told_plan(450, 450), told_plan(567, 1_644)]
-    said = order_with_traffic(clouds, None, [])
+    said = order_by_whole_bill(clouds, None, [])
     assert said == (
         "Traffic between zones would change the order, a month with it: plan 2 $450, plan 3 "
         "$1,644, plan 1 $2,485"
     )
-    assert order_with_traffic([told_plan(1, 5), told_plan(2, 6)], None, []) == ""
-    assert "today's $8, plan 1 $9" in order_with_traffic([told_plan(5, 9)], told_plan(7, 8), [])
-    unknown = order_with_traffic([told_plan(1, None), told_plan(2, 6)], None, [])
+    assert order_by_whole_bill([told_plan(1, 5), told_plan(2, 6)], None, []) == ""
+    assert "today's $8, plan 1 $9" in order_by_whole_bill([told_plan(5, 9)], told_plan(7, 8), [])
+    unknown = order_by_whole_bill([told_plan(1, None), told_plan(2, 6)], None, [])
     assert unknown == (
         "Traffic between zones of plan 1 has no known price, and is no part of the ranking"
     )
-    assert order_with_traffic([told_plan(1, None), told_plan(2, None)], None, []) == ""
+    assert order_by_whole_bill([told_plan(1, None), told_plan(2, None)], None, []) == ""
     # An offer that is no plan may come first with it.
     other = priced(settled("9.1", 0.95, 0.5), node_usd=3.0, traffic_usd=0.0)
-    assert "2 shards of c7g.large with valkey 9.1 $12" in order_with_traffic(
+    assert "2 shards of c7g.large with valkey 9.1 $12" in order_by_whole_bill(
         [told_plan(5, 90)], None, [other]
     )
 
@@ -463,13 +460,15 @@ def test_the_search_settles_what_would_be_cheapest_with_traffic(
         choices__engines=ONE_VERSION,
         choices__io_threads=[1, 2],
     )
-    found = search(asked, [billed(asked, o) for o in offers(asked)], seed=1, executor=here)
-    [first] = found.plans
+    plans, others = search(
+        asked, [with_bill(asked, o) for o in offers(asked)], seed=1, executor=here
+    )
+    [first] = plans
     assert first.offer.name == "c7g.large"
-    bills = {e.offer.name: (e.bill_usd, e.stage) for e in found.entries}
+    bills = {e.offer.name: (e.bill_usd, e.stage) for e in [*plans, *others]}
     cheapest = min(bills, key=lambda name: bills[name][0] or math.inf)
     assert cheapest == "Standard_D8ps_v5"  # whose traffic costs nothing
-    assert bills[cheapest][1] == race.SETTLED
+    assert bills[cheapest][1] == search_module.SETTLED
 
 
 ONLY = changed(choices__instances=["c7g.xlarge"], choices__engines=["valkey"])
@@ -615,8 +614,8 @@ def test_nothing_on_the_front_is_beaten(here: Executor) -> None:
         demand__operations={"get": 350_000},
         choices__io_threads=[1, 2],
     )
-    found = search(asked, offers(asked), seed=1, executor=here)
-    points = front.front_of(asked, found.entries)
+    plans, others = search(asked, offers(asked), seed=1, executor=here)
+    points = headroom_front(asked, [*plans, *others])
     ahead = [point for point in points if point.on_front]
     assert ahead
     # Four shards have no majority after a lost zone of three.
@@ -632,11 +631,11 @@ def test_nothing_on_the_front_is_beaten(here: Executor) -> None:
 def test_serverless_is_billed_by_the_mean() -> None:
     asked = scenario(choices__serverless=True)
     steady = scenario(choices__serverless=True, demand__peak_to_mean=1.0)
-    bills = [serverless_of(each, offers(each), best_usd=None)[0] for each in (asked, steady)]
+    bills = [serverless_offers(each, offers(each), best_usd=None)[0] for each in (asked, steady)]
     assert bills[0].usd_per_month == pytest.approx(bills[1].usd_per_month)
     requests_usd = 300_000 * 3600 * 730 / 1e6 * 0.0023
     assert bills[0].usd_per_month > requests_usd
-    assert serverless_of(scenario(), offers(scenario()), best_usd=None) == []
+    assert serverless_offers(scenario(), offers(scenario()), best_usd=None) == []
 
 
 def test_the_busiest_slot_stays_whole_on_one_shard() -> None:
@@ -651,7 +650,7 @@ def missed_with(*, value: float, low: float, high: float, cause: str = "") -> st
         mean=lambda _: 0.5,
         case=SimpleNamespace(scenario=SimpleNamespace(slo=Slo(p99_ms=1.0, probability=0.9))),
     )
-    return missed(Chance(value, low, high, 160, cause), prediction)
+    return miss_reason(Chance(value, low, high, 160, cause), prediction)
 
 
 def test_what_is_missed_by_a_hair_is_not_told_as_met() -> None:

@@ -16,13 +16,17 @@ from forecache.models.advice.answers import (
     thread_candidates,
 )
 from forecache.models.advice.benchmark import benchmark_command, benchmark_note
-from forecache.models.advice.choice import Candidate, choose
 from forecache.models.advice.next_measurement import MeasureNext
 from forecache.models.advice.objective import probability
-from forecache.models.advice.recommend import Recommendation, recommendation_of
-from forecache.models.advice.server_price import server_price
+from forecache.models.advice.recommend import (
+    Candidate,
+    Recommendation,
+    build_recommendation,
+    choose,
+)
 from forecache.models.node.simulate import NodeResult
 from forecache.models.prediction.predict import SERVER_CPU, Metrics, Prediction
+from forecache.models.prices.table import server_price
 from forecache.models.results.points import NextBottleneck
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case, expand
@@ -96,7 +100,7 @@ def made_up(
         changes = (points or {}).get(threads, {})
         candidates.append(Candidate(prediction, made_point(threads, **(said | changes))))
     nothing = MeasureNext("throughput", 0.0, 0.0, [])
-    return recommendation_of(choose(candidates), measure_next=nothing)
+    return build_recommendation(choose(candidates), measure_next=nothing)
 
 
 @given(
@@ -315,7 +319,7 @@ def test_whose_price_a_server_has(
 ) -> None:
     named = {"host": host, "engine": engine, "engine_version": version}
     [(_, system)] = load_cases(BASE | named)
-    price = server_price(system)
+    price = server_price(system.host, system.engine.engine)
     assert (price and price.usd_per_hour) == (usd_per_hour and pytest.approx(usd_per_hour))
 
 

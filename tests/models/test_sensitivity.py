@@ -9,20 +9,25 @@ import numpy as np
 import pytest
 from scipy.stats import norm, sobol_indices, uniform
 
+from forecache.models.advice import sensitivity as sensitivity_module
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.sensitivity import answer
-from forecache.models.advice.sensitivity.answer import sensitivity
-from forecache.models.advice.sensitivity.choices import ChoiceInputs
-from forecache.models.advice.sensitivity.evaluation import (
+from forecache.models.advice.sensitivity import (
     REST,
-    Evaluated,
+    ChoiceInputs,
     InputGroup,
-    evaluated,
-    indices_of,
+    UncertainInputs,
+    find_sensitivity,
+    input_indices,
     screening,
 )
-from forecache.models.advice.sensitivity.indices import STEP, Design, Values, total_order
-from forecache.models.advice.sensitivity.numbers import UncertainInputs
+from forecache.models.advice.sobol import (
+    STEP,
+    ControlVariate,
+    Design,
+    Evaluations,
+    evaluate_design,
+    total_order,
+)
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.prediction.system import System
 from forecache.models.prediction.uncertainty import Draw, symmetric_root
@@ -56,10 +61,9 @@ def ishigami(steps: np.ndarray) -> np.ndarray:
     return np.asarray(np.sin(x[:, 0]) * (1.0 + 0.1 * x[:, 2] ** 4) + 7.0 * np.sin(x[:, 1]) ** 2)
 
 
-def values_of(design: Design, function: Any) -> Values:
-    anew = [function(design.drawn_anew([number])) for number in range(len(design.root))]
-    first, second = design.steps(design.first), design.steps(design.second)
-    return Values(function(first), function(second), np.array(anew))
+def values_of(design: Design, function: Any) -> Evaluations:
+    alone = [[number] for number in range(len(design.root))]
+    return evaluate_design(design, alone, lambda x, _: function(x), chance=False)
 
 
 def test_indices_of_ishigami_are_those_of_the_literature_and_of_scipy_itself() -> None:
@@ -84,17 +88,17 @@ def test_an_index_of_correlated_numbers_is_what_is_left_when_the_others_are_know
     assert [each.value for each in found] == pytest.approx(known.tolist(), rel=0.06)
 
 
-def test_drawing_anew_or_stepping_leaves_all_other_numbers_alone() -> None:
+def test_drawing_again_or_stepping_leaves_all_other_numbers_alone() -> None:
     design = Design.of(COVARIANCE, rows=256, seed=1)
     before = design.steps(design.first)
     for group in ([0], [1], [0, 2]):
-        after = design.drawn_anew(group)
+        after = design.redrawn(group)
         others = [number for number in range(3) if number not in group]
         assert np.allclose(after[:, others], before[:, others])
         assert (np.abs(after[:, group] - before[:, group]) > 0).all()
-        # What is drawn anew has the distribution of what was there.
+        # What is drawn again has the distribution of what was there.
         assert np.cov(after.T) == pytest.approx(COVARIANCE, abs=0.12)
-    everything = design.drawn_anew([0, 1, 2])
+    everything = design.redrawn([0, 1, 2])
     assert np.allclose(everything, design.steps(design.second))
     after, signs = design.stepped(1)
     assert np.allclose(after[:, [0, 2]], before[:, [0, 2]])
@@ -123,7 +127,7 @@ def test_a_stand_in_narrows_intervals_if_it_is_like_the_function_and_never_moves
         design = Design.of(np.eye(3), rows=64, seed=seed)
         values, other = values_of(design, function), values_of(design, stand_in)
         plain = total_order(values, seed=seed)[1]
-        helped = total_order(values, seed=seed, stand_in=other, known=known)[1]
+        helped = total_order(values, seed=seed, control=ControlVariate(other, known))[1]
         plain_width += plain.half_width
         helped_width += helped.half_width
         inside += helped.low - 0.02 <= truth[1] <= helped.high + 0.02
@@ -142,12 +146,11 @@ def test_elementary_effects_are_slopes_per_standard_error() -> None:
     assert squares == pytest.approx(SLOPES**2)
 
 
-def run_of(
-    function: Any, *, rows: int = 64, chance: bool = True
-) -> tuple[Evaluated, list[InputGroup]]:
+def run_of(function: Any, *, rows: int = 64) -> tuple[Evaluations, list[InputGroup]]:
     groups = [InputGroup("a", [0]), InputGroup(REST, [1, 2])]
     design = Design.of(np.eye(3), rows=rows, seed=2)
-    return evaluated(design, groups, function, chance=chance), groups
+    numbers = [group.numbers for group in groups]
+    return evaluate_design(design, numbers, function, chance=True), groups
 
 
 def test_chance_is_an_index_of_its_own_and_no_input() -> None:
@@ -156,7 +159,7 @@ def test_chance_is_an_index_of_its_own_and_no_input() -> None:
         return np.asarray(3.0 * x[:, 0] + noise[np.asarray(numbers)])
 
     found, groups = run_of(noisy, rows=512)
-    told = indices_of(found, groups, basis="simulation", seed=1)
+    told = input_indices(found, groups, basis="simulation", seed=1)
     assert told.chance is not None
     assert told.chance.low < 0.1 < told.chance.high
     by_name = {each.name: each for each in told.indices}
@@ -172,13 +175,13 @@ def test_what_overloads_is_ranked_and_what_does_nothing_has_no_index() -> None:
         return np.where(x[:, 0] > 1.0, np.inf, x[:, 0])
 
     found, groups = run_of(latency, rows=256)
-    told = indices_of(found, groups, basis="simulation", seed=1)
+    told = input_indices(found, groups, basis="simulation", seed=1)
     assert told.ranks
     assert told.overloaded == pytest.approx(0.16, abs=0.04)
     assert told.indices[0].name == "a"
     assert told.indices[0].total.value == pytest.approx(1.0, abs=0.1)
     still, groups = run_of(lambda x, _: np.zeros(len(x)))
-    assert indices_of(still, groups, basis="simulation", seed=1).indices == []
+    assert input_indices(still, groups, basis="simulation", seed=1).indices == []
 
 
 @pytest.mark.parametrize("here", [False, True])
@@ -260,14 +263,14 @@ def test_a_range_ends_where_a_field_does() -> None:
 def test_a_node_is_told_by_simulation(
     prediction: Prediction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer, "SAMPLES", (4,))
-    monkeypatch.setattr(answer, "SCREENING_ROWS", 2)
-    monkeypatch.setattr(answer, "MOST_INPUTS", 3)
-    monkeypatch.setattr(answer, "SURROGATE_SAMPLES", 256)
+    monkeypatch.setattr(sensitivity_module, "SAMPLES", (4,))
+    monkeypatch.setattr(sensitivity_module, "SCREENING_ROWS", 2)
+    monkeypatch.setattr(sensitivity_module, "MOST_INPUTS", 3)
+    monkeypatch.setattr(sensitivity_module, "SURROGATE_SAMPLES", 256)
     asked = [(prediction.case, prediction.system)]
 
     def found(executor: Any) -> Any:
-        return sensitivity(prediction, asked, seed=1, executor=executor)
+        return find_sensitivity(prediction, asked, seed=1, executor=executor)
 
     told = found(InThisThread())
     uncertain = told.uncertain
@@ -292,10 +295,10 @@ def test_a_node_is_told_by_simulation(
 def test_what_takes_too_long_is_told_by_the_surrogate(
     prediction: Prediction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer, "MOST_S", 0.0)
-    monkeypatch.setattr(answer, "SURROGATE_SAMPLES", 256)
+    monkeypatch.setattr(sensitivity_module, "MOST_S", 0.0)
+    monkeypatch.setattr(sensitivity_module, "SURROGATE_SAMPLES", 256)
     asked = [(prediction.case, prediction.system)]
-    told = sensitivity(prediction, asked, seed=1, executor=InThisThread())
+    told = find_sensitivity(prediction, asked, seed=1, executor=InThisThread())
     assert told.uncertain.basis == "surrogate"
     assert told.uncertain.chance is None
     assert told.choices is None

@@ -14,22 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.thread_plan.gains import (
+from forecache.models.advice.configuration import can_be_placed, conf_lines, files_of, process_cpus
+from forecache.models.advice.placement import CpuNumbers, Placement, cpu_list, place
+from forecache.models.advice.thread_plan import (
     PlanGain,
     Variants,
-    as_planned,
-    gain_of,
-    placement_for,
-    to_the_kernel,
+    choose_placement,
+    plan_gain,
+    planned_scenario,
+    thread_plan,
+    unplaced_scenario,
 )
-from forecache.models.advice.thread_plan.lines import (
-    can_be_placed,
-    conf_lines,
-    files_of,
-    process_cpus,
-)
-from forecache.models.advice.thread_plan.placement import CpuNumbers, Placement, cpu_list, place
-from forecache.models.advice.thread_plan.plan import thread_plan
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.scenario.schema import Scenario
@@ -238,8 +233,8 @@ def planned(source: dict[str, Any], **runs: int) -> tuple[Placement, PlanGain | 
     [(case, system)] = load_cases({**fields, **source})
     [chosen] = predict_cases([(case, system)], **(FEW | runs))
     variants = Variants(chosen, seed=1)
-    placement = placement_for(chosen, variants)
-    return placement, gain_of(chosen, placement, variants)
+    placement = choose_placement(chosen, variants)
+    return placement, plan_gain(chosen, placement, variants)
 
 
 def test_neighbours_kept_off_are_a_gain() -> None:
@@ -287,13 +282,13 @@ def test_busy_neighbours_on_siblings_are_not_modelled_unless_all_are_busy() -> N
     machine = CpuNumbers(cpus=2, threads_per_core=2)
     found = place(machine, server=1, interrupts=0, busy_neighbours=1)
     assert not found.whole_cores
-    always = as_planned(case.scenario, found)
+    always = planned_scenario(case.scenario, found)
     assert always is not None
     assert always.idle_polls
     wide = place(CpuNumbers(cpus=8, threads_per_core=2), server=7, interrupts=0, busy_neighbours=1)
     many = case.scenario.model_copy(update={"io_threads": 7})
-    assert as_planned(many, wide) is None
-    left = to_the_kernel(always)
+    assert planned_scenario(many, wide) is None
+    left = unplaced_scenario(always)
     assert (left.irq_cores, left.physical_cores) == (0, None)
     assert system.host.id
 

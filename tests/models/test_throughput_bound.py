@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.effects import ridge_elasticities
-from forecache.models.advice.throughput_bound import (
+from forecache.models.advice.effects import (
     RESOURCES,
     ThroughputBound,
+    ridge_elasticities,
     service_times_us,
     throughput_bound,
 )

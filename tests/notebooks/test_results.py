@@ -13,7 +13,7 @@ import pytest
 import forecache
 from forecache.calibration.doctor.abilities import Ability, Diagnosis
 from forecache.models.advice.node_answers import Recommended, Simulated
-from forecache.models.plan.results import Ceiling, NodeHeadroom, TodayAnswer
+from forecache.models.plan.results import CapacityLimit, NodeHeadroom, TodayAnswer
 from forecache.models.results.displayed import Displayed
 from forecache.reports.notebook.tables import series_columns, tables_of, unit_suffix
 from forecache.sim.errors import InputError
@@ -66,7 +66,7 @@ def today() -> TodayAnswer:
     found = forecache.plan(from_info=[INFO], search=False)
     assert isinstance(found, TodayAnswer)
     [node] = found.from_info.nodes
-    ceiling = Ceiling(
+    ceiling = CapacityLimit(
         host="r7g.large",
         engine="valkey",
         engine_version="8.1.1",

@@ -42,8 +42,7 @@ from forecache.models.advice.node_answers import (
     NumberOrigin,
     StudyTarget,
 )
-from forecache.models.advice.recommend import Recommendation, SloVerdict
-from forecache.models.advice.regret import Regret
+from forecache.models.advice.recommend import Recommendation, Regret, SloVerdict
 from forecache.models.results.points import LoadPoint, NextBottleneck, Point, Stage
 from forecache.reports.study_answer import HostNumbers, Study, StudyProvenance
 from forecache.sim.statistics import Estimate

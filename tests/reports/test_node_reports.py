@@ -177,7 +177,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch) -> None:
     """Verbs answer at once."""
     monkeypatch.setattr(simulate_scenario, "simulate", lambda *_, **__: simulated())
     monkeypatch.setattr(answers, "recommend", lambda *_, **__: recommended())
-    monkeypatch.setattr(one_node, "recommended", lambda *_, **__: None)
+    monkeypatch.setattr(one_node, "recommend_machines", lambda *_, **__: None)
     monkeypatch.setattr(answers, "explain", lambda *_, **__: explained())
     monkeypatch.setattr(compare_module, "compare", lambda *_, **__: compared())
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from forecache.models.cost.beside import CLIENTS, NODES, BillLine, NotPriced
-from forecache.models.plan.bill.today import KnownField
+from forecache.models.cost.bill import CLIENTS, NODES, BillLine, NotPriced
 from forecache.models.plan.results import (
     AfterLoss,
     CommandLatency,
@@ -17,6 +16,7 @@ from forecache.models.plan.results import (
     CompressionEffect,
     FromInfo,
     FrontPoint,
+    KnownField,
     Milestone,
     NotOffered,
     PlanAnswer,

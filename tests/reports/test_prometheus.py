@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.models.plan.results import Ceiling, NodeHeadroom
+from forecache.models.plan.results import CapacityLimit, NodeHeadroom
 from forecache.reports.text.prometheus import Exported, ceiling_text, exposition
 from forecache.sim.statistics import Estimate
 
@@ -61,7 +61,7 @@ def test_names_that_the_format_has_not_are_refused(name: str, label: str) -> Non
 
 def test_a_ceiling_is_told_with_its_interval_and_every_node() -> None:
     nodes = [NodeHeadroom('node "1"\\', 60e3, 0.25), NodeHeadroom("b", 20e3, 0.75)]
-    ceiling = Ceiling(
+    ceiling = CapacityLimit(
         "r7g.large", "valkey", "8.1.1", 4, {"p99_ms": 1.0}, Estimate(80e3, 70e3, 95e3), 81e3,
         "main thread", nodes, [],
     )  # fmt: skip

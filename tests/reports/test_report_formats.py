@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from forecache.models.advice.next_measurement import Gain, MeasureNext
-from forecache.models.advice.regret import Regret
+from forecache.models.advice.recommend import Regret
 from forecache.reports.page.sensitivity_view import gains_view
 from forecache.reports.text import formats, points, wording
 from forecache.reports.text.formats import UNKNOWN

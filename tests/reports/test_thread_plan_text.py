@@ -7,8 +7,7 @@ from rich.console import Console
 
 from forecache.models.advice.node_answers import Recommended
 from forecache.models.advice.paired import PairedQuantity
-from forecache.models.advice.thread_plan.gains import GainVerdict, PlanGain
-from forecache.models.advice.thread_plan.plan import ThreadPlan
+from forecache.models.advice.thread_plan import GainVerdict, PlanGain, ThreadPlan
 from forecache.reports.page.html import render_html
 from forecache.reports.terminal.answers import print_recommendation, print_thread_plan
 from forecache.reports.text.repeat import Question

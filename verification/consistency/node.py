@@ -13,7 +13,7 @@ import numpy as np
 
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.advice import answers
-from forecache.models.advice.limits import limits_of
+from forecache.models.advice.limits import find_limits
 from forecache.models.advice.objective import meets
 from forecache.models.prediction import simulation
 from forecache.models.prediction.predict import (
@@ -75,7 +75,7 @@ def check(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breach]:
     [prediction] = predict_cases(
         [(case, system)], draws=DRAWS, replications=REPLICATIONS, requests=REQUESTS
     )
-    [limit] = limits_of([prediction], seed=1)
+    [limit] = find_limits([prediction], seed=1)
     point = answers.predicted_point(prediction, limit)
     held = Held()
     _flow(held, prediction, point)

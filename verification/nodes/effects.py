@@ -19,10 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.effects import correlations, effects, metric_of, uncertain_numbers
+from forecache.models.advice.effects import (
+    correlations,
+    deciding_metric,
+    effects,
+    uncertain_numbers,
+)
 from forecache.models.advice.next_measurement import (
     Measurement,
-    measurements_for,
+    possible_measurements,
     variance_left,
 )
 from forecache.models.prediction.predict import DRAW_REQUESTS, Metrics, Prediction, predict_cases
@@ -84,7 +89,7 @@ def _held(prediction: Prediction, draw: int, tells: Mapping[str, frozenset[str]]
     result = run(
         inputs, requests=DRAW_REQUESTS, seed=SEED, replication=1000 + draw, window_ps=window_ps
     )
-    return math.log(Metrics.of(result).values[metric_of(prediction)])
+    return math.log(Metrics.of(result).values[deciding_metric(prediction)])
 
 
 class Share(NamedTuple):
@@ -144,7 +149,7 @@ def _told(case: Case[Scenario], system: System, seed: int) -> dict[str, float]:
 
 def _measurements(prediction: Prediction) -> list[Measurement]:
     """Those that would tell numbers; not those that halve the model's own error."""
-    return [each for each in measurements_for(prediction) if not each.halves]
+    return [each for each in possible_measurements(prediction) if not each.halves]
 
 
 def _findings() -> list[Finding]:

@@ -13,10 +13,9 @@ import numpy as np
 from scipy.stats import norm
 
 from forecache.models.advice.cases import load_cases
-from forecache.models.advice.effects import metric_of
-from forecache.models.advice.sensitivity.answer import uncertain_indices
-from forecache.models.advice.sensitivity.indices import Design, Values, total_order
-from forecache.models.advice.sensitivity.numbers import UncertainInputs
+from forecache.models.advice.effects import deciding_metric
+from forecache.models.advice.sensitivity import UncertainInputs, uncertain_indices
+from forecache.models.advice.sobol import Design, Evaluations, evaluate_design, total_order
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.sim.processes import workers
 
@@ -94,13 +93,9 @@ def _closed_forms() -> list[Finding]:
     return findings
 
 
-def _values(design: Design, function: Callable[[np.ndarray], np.ndarray]) -> Values:
-    numbers = range(len(design.root))
-    return Values(
-        function(design.steps(design.first)),
-        function(design.steps(design.second)),
-        np.array([function(design.drawn_anew([number])) for number in numbers]),
-    )
+def _values(design: Design, function: Callable[[np.ndarray], np.ndarray]) -> Evaluations:
+    alone = [[number] for number in range(len(design.root))]
+    return evaluate_design(design, alone, lambda x, _: function(x), chance=False)
 
 
 def brute_force(
@@ -120,7 +115,7 @@ def brute_force(
     steps[:, :, number] = (outer @ weights)[:, None] + left * random.standard_normal(
         (points, _EACH)
     )
-    metric = metric_of(inputs.prediction)
+    metric = deciding_metric(inputs.prediction)
     # As in what is checked, chance is no input: one row of the design, one set of random numbers.
     streams = np.repeat(np.arange(points) + 50_000, _EACH).tolist()
     values = inputs.simulated(
@@ -147,7 +142,7 @@ def _findings(*, points: int) -> list[Finding]:
     findings = _closed_forms()
     with workers() as executor:
         prediction = _quickstart(executor)
-        told = uncertain_indices(prediction, seed=SEED, executor=executor).indices
+        told, *_ = uncertain_indices(prediction, seed=SEED, executor=executor)
         inputs = UncertainInputs.of(prediction)
         single = [each for each in told.indices if each.inputs == 1][:_INPUTS]
         for each in single:

@@ -15,8 +15,14 @@ from forecache.sim.errors import InputError
 from ...cost.bill import node_bill
 from ...cost.schema import PricedNodes
 from ...engines.profile import load_engine
-from ...prices.table import HOURS_A_MONTH, CacheEngine, HourlyPrice, load_prices, served_engine
-from ...prices.terms import Payment
+from ...prices.table import (
+    HOURS_A_MONTH,
+    CacheEngine,
+    HourlyPrice,
+    Payment,
+    load_prices,
+    served_engine,
+)
 
 if TYPE_CHECKING:
     from .cluster import Cluster

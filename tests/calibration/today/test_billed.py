@@ -19,7 +19,7 @@ from forecache.calibration.today.charges import charges_of, group_of
 from forecache.calibration.today.export import columns_of, export_lines_in, is_export, plain
 from forecache.calibration.today.load import todays_metrics
 from forecache.calibration.today.metrics import is_metrics, metrics_of
-from forecache.models.cost.beside import CLIENTS, REPLICAS, BillLine, NotPriced
+from forecache.models.cost.bill import CLIENTS, REPLICAS, BillLine, NotPriced
 from forecache.models.plan.results import TodayAnswer
 from forecache.sim.errors import InputError
 

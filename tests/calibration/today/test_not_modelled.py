@@ -18,7 +18,7 @@ from forecache.calibration.today.commands import placed
 from forecache.calibration.today.data import Notes, _tell_of_types
 from forecache.calibration.today.demand import read_today
 from forecache.models.engines.commands import command_kinds
-from forecache.models.plan.results import Ceiling, FromInfo, NodeHeadroom, TodayAnswer
+from forecache.models.plan.results import CapacityLimit, FromInfo, NodeHeadroom, TodayAnswer
 from forecache.models.plan.schema import PlanDemand
 from forecache.models.scenario.schema import Scenario
 from forecache.sim.errors import NotKnownError
@@ -247,9 +247,9 @@ def metrics(tmp_path: Path, *, busy: float | None) -> Path:
 def predicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that is predicted to be 25% busy, 35% at most, with 52,000 operations a second."""
 
-    def ceiling(*_: object, **__: object) -> tuple[Ceiling, None]:
+    def ceiling(*_: object, **__: object) -> tuple[CapacityLimit, None]:
         nodes = [NodeHeadroom(name, 52_000.0, 0.9) for name in ("a", "b")]
-        found = Ceiling(
+        found = CapacityLimit(
             *("r6g.xlarge", "elasticache-redis", "7.1", 4, {"p99_ms": 1.0}),
             *(Estimate(5e5, 4e5, 6e5), 5e5, "main thread", nodes, []),
             main_thread_busy=Estimate(0.25, 0.18, 0.35),

@@ -1,10 +1,4 @@
-"""Which CPUs are whose: lists of CPUs that respect physical cores.
-
-A thread of the server has a physical core for itself while there are enough, and the other
-hyperthread of that core stays idle. What is left goes to interrupts, to background threads and
-saving children, and to everything else on the host. Interrupts have the lowest CPUs, since that is
-where Linux boots and where drivers put their first queues.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -145,7 +139,7 @@ def _shared_cores(
 def _split(
     cores: Sequence[tuple[int, ...]], interrupts: Sequence[int], busy_neighbours: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Background and neighbours: a core for the one and the rest for the other, or the same CPUs.
+    """CPUs of background threads and of neighbours: one core and the rest, or the same CPUs.
 
     The same where there is one core, where neighbours keep more CPUs busy than the rest has, and
     where interrupts have all that is left.

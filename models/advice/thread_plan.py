@@ -1,7 +1,9 @@
-"""Which CPUs a setting gets, and what that gains over leaving its threads to the kernel.
+"""The thread plan of a recommended setting: which CPUs it gets, and what that gains.
 
-The plan and the scenario without one are simulated under the same random streams and draws, so that
-what they share cancels (`paired.py`). What would run the same simulation is not simulated again.
+`placement.py` lays out the CPUs and `configuration.py` writes the files that make it so. The plan
+and the scenario with all threads left to the kernel are simulated under the same random streams and
+draws, so that what they share cancels (`paired.py`); what would run the same simulation is not
+simulated again.
 """
 
 from __future__ import annotations
@@ -15,15 +17,114 @@ from typing import Literal
 from forecache.sim.plain import Result
 from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
-from ...prediction.predict import Prediction, Progress, predict_cases
-from ...prediction.system import System
-from ...scenario.schema import Scenario
-from ...scenario.sweeps import Case
-from ...step_times.locks import moves_items
-from ...step_times.sharing import OWN_CORES_EACH, beside_server, sharing
-from ..effects import metric_of
-from ..paired import PairedQuantity, paired_quantity
-from .placement import CpuNumbers, Placement, place
+from ..prediction.predict import Prediction, Progress, predict_cases
+from ..prediction.system import System
+from ..scenario.schema import Scenario
+from ..scenario.sweeps import Case
+from ..step_times.locks import moves_items
+from ..step_times.sharing import OWN_CORES_EACH, beside_server, sharing
+from .configuration import can_be_placed, conf_lines, files_of, forks, has_lists, taskset_line
+from .effects import deciding_metric
+from .paired import PairedQuantity, paired_quantity
+from .placement import CpuNumbers, Placement, SiblingCpus, place
+
+
+@dataclass(frozen=True)
+class ThreadPlan(Result):
+    """Which CPUs everything on the server's host gets.
+
+    Lists are of CPUs as Linux numbers them. `server` is that of main thread and I/O threads
+    together, `background` that of background threads and saving children, `neighbours` that of
+    everything else, `idle` has hyperthreads that stay free beside the server's. All are empty
+    where the server's threads need every CPU, but `server`.
+    """
+
+    cpus: int
+    threads_per_core: int
+    sibling_cpus: SiblingCpus
+    server: list[int]
+    interrupts: list[int]
+    background: list[int]
+    neighbours: list[int]
+    idle: list[int]
+    whole_cores: bool
+    """Whether nobody else has a CPU on the server's physical cores."""
+    conf: list[str]
+    """Lines for the engine's configuration file beside its settings."""
+    start: str
+    """The command that starts it there; empty where nothing is kept apart."""
+    files: dict[str, str]
+    """What to install, by path."""
+    notes: list[str]
+    gain: PlanGain | None
+    """Over leaving all threads to the kernel; None where nothing is kept apart."""
+
+
+def thread_plan(
+    chosen: Prediction,
+    *,
+    seed: int,
+    executor: Executor,
+    progress: Progress | None,
+) -> ThreadPlan | None:
+    """The plan for a setting; None for an engine that only a service runs.
+
+    Parameters
+    ----------
+    chosen
+        The setting, predicted as the scenario has it.
+    seed
+        With which it was predicted.
+    """
+    scenario, system = chosen.case.scenario, chosen.system
+    if not can_be_placed(system.engine):
+        return None
+    variants = Variants(chosen, seed, executor, progress)
+    placement = choose_placement(chosen, variants)
+    machine = cpu_numbers(scenario, system)
+    return ThreadPlan(
+        cpus=machine.cpus,
+        threads_per_core=machine.threads_per_core,
+        sibling_cpus=machine.sibling_cpus,
+        server=list(placement.server),
+        interrupts=list(placement.interrupts),
+        background=list(placement.background),
+        neighbours=list(placement.neighbours),
+        idle=list(placement.idle),
+        whole_cores=placement.whole_cores,
+        conf=conf_lines(system.engine, placement),
+        start=taskset_line(scenario, system.engine, placement) if placement.separates else "",
+        files=files_of(scenario, system.engine, machine, placement),
+        notes=_notes(chosen, placement),
+        gain=plan_gain(chosen, placement, variants),
+    )
+
+
+def _notes(chosen: Prediction, placement: Placement) -> list[str]:
+    engine, machine = chosen.system.engine, cpu_numbers(chosen.case.scenario, chosen.system)
+    if not placement.separates:
+        return ["The server's threads need every CPU of this host: nothing can be kept off them."]
+    notes = []
+    if has_lists(engine):
+        server, *_ = (line.split()[0] for line in conf_lines(engine, placement))
+        notes.append(
+            f"{server} is one list for the main thread and all I/O threads. A child without a list "
+            "of its own inherits it."
+        )
+    elif forks(engine):
+        notes.append(f"{engine.id} has no lists of CPUs: Linux places its threads on those given.")
+    if machine.threads_per_core > 1:
+        rule = {
+            "halves": f"CPU i and i + {machine.cpus // machine.threads_per_core}",
+            "pairs": "CPU 2i and 2i + 1",
+        }[machine.sibling_cpus]
+        notes.append(f"{rule} are taken to be one core: check-cpus.sh tells (sibling_cpus).")
+    if not placement.whole_cores:
+        notes.append("Others have hyperthreads beside the server's: no whole core is left.")
+    if placement.background == placement.neighbours:
+        notes.append("Background threads, children and neighbours share what is left.")
+    return notes
+
 
 GainVerdict = Literal["gains", "loses", "no clear difference", "not modelled"]
 
@@ -50,7 +151,7 @@ class PlanGain(Result):
     """Why it is not modelled."""
 
 
-def machine_of(scenario: Scenario, system: System) -> CpuNumbers:
+def cpu_numbers(scenario: Scenario, system: System) -> CpuNumbers:
     """The CPUs of the scenario's host."""
     speed = system.host.speed()
     return CpuNumbers(
@@ -69,7 +170,7 @@ def server_cpus(scenario: Scenario, system: System) -> int:
 
 
 def busy_neighbours(scenario: Scenario) -> int:
-    """Threads beside the server's that keep running, a load generator's on its host included."""
+    """Busy threads of other programs, a load generator on the same host included."""
     generators = scenario.generator_threads if beside_server(scenario) else 0
     return scenario.other_busy_threads + generators
 
@@ -90,8 +191,8 @@ def interrupts_for(prediction: Prediction) -> int:
     return max(0, min(wanted, spare, _MOST_QUEUES))
 
 
-def as_planned(scenario: Scenario, placement: Placement) -> Scenario | None:
-    """The scenario on the plan's CPUs; None where the model can't say it.
+def planned_scenario(scenario: Scenario, placement: Placement) -> Scenario | None:
+    """The scenario on the plan's CPUs; None where the model does not cover it.
 
     That is where neighbours that keep running have some of the hyperthreads beside the server's.
     """
@@ -118,7 +219,7 @@ def as_planned(scenario: Scenario, placement: Placement) -> Scenario | None:
     )
 
 
-def to_the_kernel(scenario: Scenario) -> Scenario:
+def unplaced_scenario(scenario: Scenario) -> Scenario:
     """The scenario with everything left to the kernel, on the CPUs that it gives the server."""
     load = scenario.load_generator
     if beside_server(scenario):
@@ -180,7 +281,7 @@ class Variants:
         return f"{plain.model_dump_json()} {groups}"
 
 
-def gain_of(chosen: Prediction, placement: Placement, variants: Variants) -> PlanGain | None:
+def plan_gain(chosen: Prediction, placement: Placement, variants: Variants) -> PlanGain | None:
     """What a plan gains over leaving all to the kernel; None where it keeps nothing apart.
 
     Parameters
@@ -188,14 +289,14 @@ def gain_of(chosen: Prediction, placement: Placement, variants: Variants) -> Pla
     chosen
         The setting that is recommended, as the scenario has it.
     """
-    planned = as_planned(chosen.case.scenario, placement)
+    planned = planned_scenario(chosen.case.scenario, placement)
     if planned is None:
         why = "busy neighbours have hyperthreads of the server's cores"
         return PlanGain("not modelled", "", [], why)
     if not placement.separates:
         return None
-    plan, without = variants.of([planned, to_the_kernel(chosen.case.scenario)])
-    decides = "throughput_rps" if without.overloaded else metric_of(plan)
+    plan, without = variants.of([planned, unplaced_scenario(chosen.case.scenario)])
+    decides = "throughput_rps" if without.overloaded else deciding_metric(plan)
     found = [paired_quantity(without, plan, name) for name in ("throughput_rps", "p99_ms")]
     told = next(each for each in found if each.quantity == decides)
     better = "lower" if decides == "p99_ms" else "higher"
@@ -204,19 +305,19 @@ def gain_of(chosen: Prediction, placement: Placement, variants: Variants) -> Pla
     return PlanGain(verdict, decides, found)
 
 
-def placement_for(chosen: Prediction, variants: Variants) -> Placement:
-    """The CPUs of the chosen setting; interrupts get some only where that doesn't lose."""
+def choose_placement(chosen: Prediction, variants: Variants) -> Placement:
+    """The CPUs of the chosen setting; interrupts get their own only where that does not lose."""
     scenario, system = chosen.case.scenario, chosen.system
-    machine = machine_of(scenario, system)
+    machine = cpu_numbers(scenario, system)
     wanted = interrupts_for(chosen)
     server, busy = server_cpus(scenario, system), busy_neighbours(scenario)
     placement = place(machine, server=server, interrupts=wanted, busy_neighbours=busy)
-    planned = as_planned(scenario, placement)
+    planned = planned_scenario(scenario, placement)
     if scenario.irq_cores > 0 or not placement.interrupts or planned is None:
         return placement
     on_server = planned.model_copy(update={"irq_cores": 0})
     plan, without = variants.of([planned, on_server], draws=0)
-    name = "throughput_rps" if without.overloaded else metric_of(plan)
+    name = "throughput_rps" if without.overloaded else deciding_metric(plan)
     with_them, without_them = plan.mean(name), without.mean(name)
     if with_them < without_them if name == "p99_ms" else with_them > without_them:
         return placement

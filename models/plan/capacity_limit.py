@@ -1,8 +1,8 @@
-"""How far a node goes that runs today: the highest load that meets the objective, with interval.
+"""The capacity limit of a node that runs today: the highest load that meets the objective.
 
 At every load the prediction says with which probability the objective is met, given all that is
 uncertain: numbers of host and engine by draws, the model's own error. It falls as the load grows.
-Where it is a half lies the ceiling, where it is 97.5% and 2.5% the ends of its interval.
+Where it is a half lies the limit, where it is 97.5% and 2.5% the ends of its interval.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate
 
 from ..advice.answers import load_cases
-from ..advice.limits import limits_of, saturating
-from ..advice.objective import LATENCIES, probability
+from ..advice.limits import find_limits, saturating
+from ..advice.objective import objective_bounds, probability
 from ..engines.commands import counted_on
-from ..engines.profile import EngineProfile, load_engine
+from ..engines.profile import load_engine
 from ..prediction.caveats import not_covered
 from ..prediction.predict import SERVER_CPU, Prediction, predict_cases
 from ..prediction.system import System
@@ -34,26 +34,25 @@ from ..scenario.versions import minor_version
 from ..scenario.workload import MOST_OUTSTANDING, RATES
 from .own_times import (
     PIPELINES,
-    TodaysCorrections,
+    OwnTimeCorrections,
     awake_us,
     corrections_from,
+    mean_times,
     parts_under,
-    together,
 )
 from .results import (
-    Ceiling,
+    CapacityLimit,
+    CurrentNode,
     FromInfo,
     NodeHeadroom,
-    OwnTimes,
+    SettingChange,
     ThreadShare,
-    TodaysChange,
-    TodaysLoad,
 )
 from .schema import PlanDemand
 from .shard import feeds_replicas
 
 LOW, MIDDLE, HIGH = 0.975, 0.5, 0.025
-"""Probabilities at the lower end of the interval, at the ceiling, and at the upper end."""
+"""Probabilities at the lower end of the interval, at the limit, and at the upper end."""
 
 _FIRST = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5)
 """Shares of the nominal limit that are tried first."""
@@ -64,8 +63,24 @@ _NEAR = 0.02
 
 _WIDEST = 64.0
 
+_THREADS = (2, 4, 8)
+_WORTH_IT = 1.05
+"""Less is within the model's error."""
 
-def todays_node(
+_TOOL = "load generator"
+
+_PIPELINED = (
+    "today's commands come in pipelines of {}: the limit of today's nodes is what they serve in "
+    "saturation, and latency was not considered"
+)
+_PIPELINE = 1.5
+"""Commands that came with one read from which on clients are taken to send pipelines."""
+
+_OTHER_MEMORY = 0.15
+"""By how much a machine's memory may differ: an instance's kernel sees some 2 to 7% less."""
+
+
+def busiest_primary(
     found: FromInfo, demand: PlanDemand, *, slo: Mapping[str, float], node: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """The scenario of a primary of today at its busiest.
@@ -99,27 +114,22 @@ def todays_node(
     }
 
 
-def ceiling(
+def capacity_limit(
     found: FromInfo,
     scenario: Mapping[str, Any],
     *,
     times: float = 1.0,
     seed: int = 1,
     executor: Executor | None = None,
-) -> tuple[Ceiling, TodaysCorrections | None]:
-    """The highest load of a primary of today that meets the objective, and what it told of itself.
+) -> tuple[CapacityLimit, OwnTimeCorrections | None]:
+    """The highest load of a primary of today that meets the objective, and its corrections.
 
     Parameters
     ----------
     scenario
-        As `todays_node` makes it.
+        As `busiest_primary` makes it.
     times
         The multiple of today's peak that is asked about.
-
-    Raises
-    ------
-    InputError
-        A field isn't valid, or nothing is known of host or engine.
     """
     cases = load_cases(dict(scenario))
     if len(cases) != 1:
@@ -127,15 +137,12 @@ def ceiling(
     [(case, system)] = cases
     node = case.scenario
     primaries = [each for each in found.nodes if each.role == "primary"]
-    pipeline, corrections, shares = told_by(found, node, system, seed=seed)
+    pipeline, corrections, shares = measured_corrections(found, node, system, seed=seed)
     if corrections is not None:
         system = corrections.system
 
-    def under(rate_rps: float) -> Scenario:
-        return _under(node, pipeline, rate_rps)
-
     def at(rates_rps: Sequence[float]) -> list[Prediction]:
-        cases = [(Case({}, under(rate_rps)), system) for rate_rps in rates_rps]
+        cases = [(Case({}, _under(node, pipeline, rps)), system) for rps in rates_rps]
         return predict_cases(cases, seed=seed, executor=executor)
 
     peak_rps = node.workload.rate_rps or 1.0
@@ -143,11 +150,9 @@ def ceiling(
     full = saturating(node) if pipeline == 1 else _in_pipelines(node, pipeline, None)
     [saturated] = predict_cases([(Case({}, full), system)], seed=seed, executor=executor)
     capacity = _capacity(saturated, seed=seed)
-    [limit] = limits_of([now if pipeline == 1 else saturated], seed=seed, executor=executor)
+    [limit] = find_limits([now if pipeline == 1 else saturated], seed=seed, executor=executor)
     nominal_rps = limit.at_rps or 0.0
-    slo = node.slo
-    assert slo is not None  # todays_node has one
-    objective = {n: bound for n in LATENCIES if (bound := getattr(slo, n)) is not None}
+    objective = objective_bounds(now)
 
     def chances(rates_rps: Sequence[float]) -> list[float]:
         predictions = at(rates_rps)
@@ -158,15 +163,14 @@ def ceiling(
     else:
         ends = crossings(chances, nominal_rps or limit.capacity_rps, (LOW, MIDDLE, HIGH))
         most = Estimate(ends[MIDDLE], ends[LOW], ends[HIGH])
-    busiest = sorted(primaries, key=lambda each: -each.peak_rps)
     # Of the main thread's time as little is known as of the CPU time a request takes.
     busy, cpu = now.utilisation.get("main thread"), now.interval(SERVER_CPU)
     if node.io_threads == 1:
         busy = parts_under(now, rate_rps=times * peak_rps).busy
-    warnings = [*_other_machine(primaries, system), *_warnings(node, system)]
+    warnings = [*_other_machine(primaries, system), *not_covered(node, system)]
     if pipeline > 1:
         warnings.insert(0, _PIPELINED.format(pipeline))
-    found_ceiling = Ceiling(
+    answer = CapacityLimit(
         host=system.host.instance or system.host.id,
         engine=system.engine.engine,
         engine_version=node.engine_version or system.engine.version,
@@ -176,8 +180,12 @@ def ceiling(
         nominal_rps=nominal_rps,
         bottleneck="main thread" if limit.station == _TOOL else limit.station,
         nodes=[
-            NodeHeadroom(each.name, each.peak_rps, _headroom(times * each.peak_rps, most.value))
-            for each in busiest
+            NodeHeadroom(
+                each.name,
+                each.peak_rps,
+                1.0 - times * each.peak_rps / most.value if most.value > 0 else -math.inf,
+            )
+            for each in sorted(primaries, key=lambda each: -each.peak_rps)
         ],
         warnings=warnings,
         main_thread_busy=(
@@ -193,12 +201,12 @@ def ceiling(
         times=times,
         changes=_changes(full, system, seed=seed, executor=executor),
     )
-    return found_ceiling, corrections
+    return answer, corrections
 
 
-def told_by(
+def measured_corrections(
     found: FromInfo, node: Scenario, system: System, *, seed: int
-) -> tuple[int, TodaysCorrections | None, list[ThreadShare]]:
+) -> tuple[int, OwnTimeCorrections | None, list[ThreadShare]]:
     """Commands that clients send at once, and what the nodes' own times say of their system.
 
     Parameters
@@ -207,21 +215,31 @@ def told_by(
         A primary under any load.
     """
     primaries = [each for each in found.nodes if each.role == "primary"]
-    told = together([(each.times, each.rate_rps) for each in primaries if each.times is not None])
-    if told is None:
+    means = mean_times([(each.times, each.rate_rps) for each in primaries if each.times])
+    if means is None:
         return 1, None, []
-    own, mean_rps = told
+    own, rate_rps = means
+    each_read = own.commands_a_read
+    if each_read is None:
+        pipelines = PIPELINES if own.busy is not None else (1,)
+    else:
+        pipelines = (1,) if each_read < _PIPELINE else (min(1024, round(each_read)),)
     tried = []
-    for pipeline in _pipelines(own):
-        load = _under(node, pipeline, mean_rps)
-        tried.append((pipeline, *corrections_from(load, system, own, rate_rps=mean_rps, seed=seed)))
-    return min(tried, key=lambda each: _corrected_by(each[1]))
+    for pipeline in pipelines:
+        load = _under(node, pipeline, rate_rps)
+        found_here = corrections_from(load, system, own, rate_rps=rate_rps, seed=seed)
+        tried.append((pipeline, *found_here))
+    # The number of commands that leaves the least of a request to be corrected.
+    return min(
+        tried,
+        key=lambda row: 0.0 if row[1] is None else abs(row[1].system.nominal_corrections.rest),
+    )
 
 
 def _changes(
     full: Scenario, system: System, *, seed: int, executor: Executor | None
-) -> list[TodaysChange]:
-    """What a node would serve with other settings, the most first; none that bring nothing.
+) -> list[SettingChange]:
+    """Other settings with which a node would serve more, the most first.
 
     Parameters
     ----------
@@ -238,7 +256,8 @@ def _changes(
         newest = load_engine(engine.engine)
     except InputError:  # a profile of one's own of an engine that isn't shipped
         newest = engine
-    if minor_version(newest.version) != minor_version(engine.version) and _runs(full, newest):
+    counted = set(full.workload.commands) <= {*counted_on(newest.commands)}
+    if minor_version(newest.version) != minor_version(engine.version) and counted:
         version = full.model_copy(update={"engine_version": newest.version})
         cases[f"{newest.engine} {newest.version}"] = (version, replace(system, engine=newest))
     predicted = predict_cases(
@@ -250,22 +269,9 @@ def _changes(
     )
     served = {n: p.mean("throughput_rps") for n, p in zip(cases, predicted, strict=True)}
     today = served.pop("")
-    found = [TodaysChange(name, rps, rps / today) for name, rps in served.items()]
+    found = [SettingChange(name, rps, rps / today) for name, rps in served.items()]
     found = [each for each in found if each.ratio >= _WORTH_IT]
     return sorted(found, key=lambda each: -each.ratio)
-
-
-_THREADS = (2, 4, 8)
-_WORTH_IT = 1.05
-"""Less is within the model's error."""
-
-
-def _runs(scenario: Scenario, engine: EngineProfile) -> bool:
-    """Whether an engine's work of all commands is known."""
-    return set(scenario.workload.commands) <= {*counted_on(engine.commands)}
-
-
-_TOOL = "load generator"
 
 
 def _capacity(saturated: Prediction, *, seed: int) -> Estimate:
@@ -287,30 +293,12 @@ def _capacity(saturated: Prediction, *, seed: int) -> Estimate:
     return Estimate(value, value * math.exp(-half), value * math.exp(half))
 
 
-_PIPELINED = (
-    "today's commands come in pipelines of {}: the limit of today's nodes is what they serve in "
-    "saturation, and latency was not considered"
-)
-_PIPELINE = 1.5
-"""Commands that came with one read from which on clients are taken to send pipelines."""
-
-
-def _pipelines(own: OwnTimes) -> Sequence[int]:
-    """Commands that a client may send at once, by the reads that brought them."""
-    each = own.commands_a_read
-    if each is None:
-        return PIPELINES if own.busy is not None else (1,)
-    return (1,) if each < _PIPELINE else (min(1024, round(each)),)
-
-
-def _corrected_by(corrections: TodaysCorrections | None) -> float:
-    """How far the rest of a request had to be corrected."""
-    return 0.0 if corrections is None else abs(corrections.system.nominal_corrections.rest)
-
-
 def _under(node: Scenario, pipeline: int, rate_rps: float) -> Scenario:
     """The node under a load."""
-    return _at(node, rate_rps) if pipeline == 1 else _in_pipelines(node, pipeline, rate_rps)
+    if pipeline > 1:
+        return _in_pipelines(node, pipeline, rate_rps)
+    workload = node.workload.model_copy(update={"rate_rps": rate_rps})
+    return node.model_copy(update={"workload": workload})
 
 
 def _in_pipelines(node: Scenario, pipeline: int, rate_rps: float | None) -> Scenario:
@@ -328,14 +316,10 @@ def _in_pipelines(node: Scenario, pipeline: int, rate_rps: float | None) -> Scen
     return node.model_copy(update={"workload": load.model_copy(update=update)})
 
 
-def _headroom(rate_rps: float, ceiling_rps: float) -> float:
-    return 1.0 - rate_rps / ceiling_rps if ceiling_rps > 0 else -math.inf
-
-
 def crossings(
     chances: Callable[[Sequence[float]], list[float]], start: float, wanted: Sequence[float]
 ) -> dict[float, float]:
-    """Where something that falls takes some values.
+    """Loads at which a falling probability takes given values.
 
     Parameters
     ----------
@@ -381,7 +365,7 @@ _Point = tuple[float, float]
 
 
 def _falling(known: Mapping[float, float]) -> list[_Point]:
-    """The points in their order, what chance lifted put down: no load is likelier than a lower."""
+    """The points by load, made non-increasing: a higher load is never likelier to be met."""
     found: list[_Point] = []
     least = 1.0
     for rate in sorted(known):
@@ -398,7 +382,7 @@ def _around(falling: Sequence[_Point], value: float) -> tuple[_Point | None, _Po
 
 
 def _between(before: _Point, after: _Point, value: float) -> float:
-    """Where the line between two points has a value; not too near to either."""
+    """Load at which the line between two points has a value; not too near to either."""
     ends = [float(ndtri(min(max(p, 1e-6), 1.0 - 1e-6))) for _, p in (before, after)]
     wanted = float(ndtri(value))
     share = 0.5 if ends[0] == ends[1] else (ends[0] - wanted) / (ends[0] - ends[1])
@@ -406,8 +390,8 @@ def _between(before: _Point, after: _Point, value: float) -> float:
     return before[0] * (after[0] / before[0]) ** share
 
 
-def _other_machine(nodes: Sequence[TodaysLoad], system: System) -> list[str]:
-    """Where nodes say that they run on something else than the host that was named."""
+def _other_machine(nodes: Sequence[CurrentNode], system: System) -> list[str]:
+    """Warnings about nodes whose INFO contradicts the host that was named."""
     host, name = system.host, system.host.instance or system.host.id
     found = []
     for node in nodes:
@@ -420,16 +404,3 @@ def _other_machine(nodes: Sequence[TodaysLoad], system: System) -> list[str]:
                 f"{gib:.3g}"
             )
     return found
-
-
-_OTHER_MEMORY = 0.15
-"""By how much a machine's memory may differ: an instance's kernel sees some 2 to 7% less."""
-
-
-def _at(scenario: Scenario, rate_rps: float) -> Scenario:
-    workload = scenario.workload.model_copy(update={"rate_rps": rate_rps})
-    return scenario.model_copy(update={"workload": workload})
-
-
-def _warnings(node: Scenario, system: System) -> list[str]:
-    return list(not_covered(node, system))

@@ -1,1 +1,0 @@
-"""What an offer costs a month, line by line, and what today's nodes cost beside it."""

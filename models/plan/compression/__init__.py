@@ -1,1 +1,0 @@
-"""Values that clients compress: how well, at what cost, and what a plan saves by it."""
