@@ -22,7 +22,7 @@ from ..results.points import NextBottleneck
 from ..scenario.arrivals import Bursts
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
-from ..scenario.workload import CONSTANT_RATE, Workload
+from ..scenario.workload import Workload
 from .objective import meets
 
 REQUESTS = 12_000
@@ -102,7 +102,7 @@ def find_limits(
         )
 
     paced = [key for key, p in first.items() if not _never_pauses(p.case.scenario.workload)]
-    runs = run([(saturating(first[key].case.scenario), first[key].system) for key in paced])
+    runs = run([(first[key].case.scenario.saturated(), first[key].system) for key in paced])
     saturated = first | dict(zip(paced, runs, strict=True))
     ends: dict[str, _End] = {key: (p.bottleneck, None) for key, p in saturated.items()}
     if following:
@@ -205,7 +205,7 @@ def _ample(prediction: Prediction) -> Scenario | None:
         if many > scenario.io_threads:
             return scenario.model_copy(update={"io_threads": many})
     if prediction.bottleneck == CLIENTS and scenario.workload.clients < MANY_CLIENTS:
-        return _with_workload(scenario, {"clients": MANY_CLIENTS})
+        return scenario.with_workload(clients=MANY_CLIENTS)
     return None
 
 
@@ -216,12 +216,6 @@ def _never_pauses(workload: Workload) -> bool:
 def _can_be_scaled(scenario: Scenario) -> bool:
     """Whether the load has a rate to be searched over; a recorded trace has only its own."""
     return scenario.workload.arrival == "open_loop" and scenario.workload.trace is None
-
-
-def saturating(scenario: Scenario) -> Scenario:
-    """The same clients in a closed loop without pauses."""
-    closed = {"arrival": "closed_loop", "rate_rps": None, "think_us": 0.0} | CONSTANT_RATE
-    return _with_workload(scenario, closed)
 
 
 def _at_load(scenario: Scenario, mean_rps: float) -> Scenario:
@@ -243,7 +237,7 @@ def _at_load(scenario: Scenario, mean_rps: float) -> Scenario:
             "burst_rps": _relative(factor * bursts.burst_rps),
         }
         changes["bursts"] = Bursts(calm_s=bursts.calm_s, burst_s=bursts.burst_s, **rates)
-    return _with_workload(scenario, changes)
+    return scenario.with_workload(**changes)
 
 
 def _peak_rps(workload: Workload) -> float | None:
@@ -257,18 +251,13 @@ def _relative(rate_rps: float) -> float:
     return float(f"{rate_rps:.{_RELATIVE_DIGITS}g}")
 
 
-def _with_workload(scenario: Scenario, changes: dict[str, Any]) -> Scenario:
-    workload = scenario.workload.model_copy(update=changes)
-    return scenario.model_copy(update={"workload": workload})
-
-
 def _key(prediction: Prediction) -> str:
     """Key of a setting, whatever its offered load."""
     scenario, system = prediction.case.scenario, prediction.system
     if _can_be_scaled(scenario):
         scenario = _at_load(scenario, 1.0)
     elif scenario.workload.arrival == "open_loop" or scenario.workload.think_us > 0:
-        scenario = saturating(scenario)
+        scenario = scenario.saturated()
     return f"{prediction.case.scenario.workload.arrival} {_named(scenario, system)}"
 
 

@@ -569,8 +569,7 @@ def _with(scenario: Scenario, fields: dict[str, Any]) -> Scenario:
     """A scenario with other values of `io_threads` and fields of the workload."""
     own = {name: value for name, value in fields.items() if name == "io_threads"}
     others = {name: value for name, value in fields.items() if name != "io_threads"}
-    workload = scenario.workload.model_copy(update=others)
-    return scenario.model_copy(update={**own, "workload": workload})
+    return scenario.model_copy(update=own).with_workload(**others)
 
 
 def _ranges(case: Case[Scenario], system: System) -> list[ChoiceInput]:

@@ -20,7 +20,7 @@ from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate
 
 from ..advice.answers import load_cases
-from ..advice.limits import find_limits, saturating
+from ..advice.limits import find_limits
 from ..advice.objective import objective_bounds, probability
 from ..engines.commands import counted_on
 from ..engines.profile import load_engine
@@ -147,7 +147,7 @@ def capacity_limit(
 
     peak_rps = node.workload.rate_rps or 1.0
     [now] = at([times * peak_rps])
-    full = saturating(node) if pipeline == 1 else _in_pipelines(node, pipeline, None)
+    full = node.saturated() if pipeline == 1 else _in_pipelines(node, pipeline, None)
     [saturated] = predict_cases([(Case({}, full), system)], seed=seed, executor=executor)
     capacity = _capacity(saturated, seed=seed)
     [limit] = find_limits([now if pipeline == 1 else saturated], seed=seed, executor=executor)
@@ -297,8 +297,7 @@ def _under(node: Scenario, pipeline: int, rate_rps: float) -> Scenario:
     """The node under a load."""
     if pipeline > 1:
         return _in_pipelines(node, pipeline, rate_rps)
-    workload = node.workload.model_copy(update={"rate_rps": rate_rps})
-    return node.model_copy(update={"workload": workload})
+    return node.with_workload(rate_rps=rate_rps)
 
 
 def _in_pipelines(node: Scenario, pipeline: int, rate_rps: float | None) -> Scenario:
@@ -306,14 +305,13 @@ def _in_pipelines(node: Scenario, pipeline: int, rate_rps: float | None) -> Scen
     load = node.workload
     clients = max(1, min(load.clients, MOST_OUTSTANDING // pipeline))
     think_us = 0.0 if rate_rps is None else min(1e7, 1e6 * clients * pipeline / rate_rps)
-    update = {
+    return node.with_workload(
         **dict.fromkeys(RATES),
-        "arrival": "closed_loop",
-        "pipeline": pipeline,
-        "clients": clients,
-        "think_us": think_us,
-    }
-    return node.model_copy(update={"workload": load.model_copy(update=update)})
+        arrival="closed_loop",
+        pipeline=pipeline,
+        clients=clients,
+        think_us=think_us,
+    )
 
 
 def crossings(

@@ -153,8 +153,7 @@ def _at_rate(
     served = 1e6 * load.clients * load.pipeline
     longer_us = served / found.mean("throughput_rps") - served / rate_rps
     think_us = max(0.0, load.think_us - longer_us)
-    update = {"workload": load.model_copy(update={"think_us": think_us})}
-    scenario = scenario.model_copy(update=update)
+    scenario = scenario.with_workload(think_us=think_us)
     return scenario, _predicted(scenario, system, seed)
 
 

@@ -24,7 +24,6 @@ from scipy.special import ndtr
 from forecache.sim.statistics import mean_interval
 from forecache.sim.words import chance as in_words
 
-from ..advice.limits import saturating
 from ..advice.objective import (
     log_error,
     log_margins,
@@ -357,7 +356,7 @@ class Trials:
         return node_scenario(self.plan, self.offer, threads, serving=serving, months=self.months)
 
     def _saturated(self, threads: int, serving: int, *, runs: int) -> Prediction:
-        scenario = saturating(self.scenario(threads, serving=serving))
+        scenario = self.scenario(threads, serving=serving).saturated()
         return self.predict(scenario, Effort(0, runs, SATURATING_REQUESTS))
 
     def predict(self, scenario: Scenario, effort: Effort) -> Prediction:
