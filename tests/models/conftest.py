@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from forecache.models.advice import answers, limits
-from forecache.models.advice import thread_plan as gains
+from forecache.models.advice import thread_plan as thread_plan_module
 from forecache.models.breakdown import latency
 from forecache.models.prediction import predict
 from forecache.models.prediction.predict import predict_cases
@@ -20,7 +20,7 @@ def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         return predict_cases(*cases, **(how | short))
 
     monkeypatch.setattr(answers, "predict_cases", few)
-    monkeypatch.setattr(gains, "predict_cases", few)
+    monkeypatch.setattr(thread_plan_module, "predict_cases", few)
     monkeypatch.setattr(limits, "REQUESTS", 2_000)
     monkeypatch.setattr(predict, "DRAW_REQUESTS", 2_000)
     monkeypatch.setattr(latency, "SAMPLE", 200)
