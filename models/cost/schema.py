@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
-from ..prices.table import HOURS_A_MONTH, CacheEngine, Payment, day_of
+from ..prices.table import HOURS_A_MONTH, CacheEngine, Day, Payment
 from ..scenario.versions import EngineVersion
 
 MOST_SHARDS = 500
@@ -75,19 +75,12 @@ class PricedNodes(_Record):
     """Whether a new customer's free hours are taken off."""
     engine_version: EngineVersion | None = None
     """Version of Redis, in quotes: one beyond its standard support costs more."""
-    on: str | None = None
+    on: Day | None = None
     """The day for which that is told, as YYYY-MM-DD; without it that of the prices."""
     backups: int = Field(default=0, ge=0, le=35)
     """Daily backups that are kept, of which the service gives one free."""
     zones: int = Field(default=1, ge=1, le=10)
     """Zones over which nodes and clients are spread evenly, whose traffic is billed."""
-
-    @field_validator("on")
-    @classmethod
-    def _a_day(cls, value: str | None) -> str | None:
-        if value is not None:
-            day_of(value)
-        return value
 
     @property
     def count(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
@@ -13,7 +13,7 @@ from forecache.sim.statistics import Estimate
 
 from ..cost.schema import MOST_SHARDS
 from ..footprint.schema import Population
-from ..prices.table import NODE_PRICES, Payment, PriceTable, day_of, load_prices
+from ..prices.table import NODE_PRICES, Day, Payment, PriceTable, load_prices
 from ..scenario.command_table import (
     DESCRIBED_BY,
     CommandRow,
@@ -391,16 +391,9 @@ class PlanScenario(_Record):
     """What may be chosen."""
     today: TodaysPlan | None = None
     """What runs now."""
-    on: str | None = None
+    on: Day | None = None
     """The day for which surcharges of old versions are told, as YYYY-MM-DD; without it that of the
     price table."""
-
-    @field_validator("on")
-    @classmethod
-    def _a_day(cls, value: str | None) -> str | None:
-        if value is not None:
-            day_of(value)
-        return value
 
     @model_validator(mode="after")
     def _can_survive(self) -> PlanScenario:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.instances import Provider
@@ -38,6 +38,20 @@ _GENERATION = re.compile(r"cache\.[a-z]+([0-9]+)")
 
 SUPPORT_YEARS = 3
 """For which an old version can be kept for a surcharge; then the service upgrades it."""
+
+
+def _check_day(text: str) -> str:
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.isoformat() != text or not 2000 <= found.year <= 2100:
+        raise ValueError("a day as YYYY-MM-DD, from 2000 to 2100")
+    return text
+
+
+Day = Annotated[str, AfterValidator(_check_day)]
+"""A day as YYYY-MM-DD."""
 
 
 class BackupRates(_Group):
@@ -126,16 +140,9 @@ class SupportRates(_Group):
     """
 
     versions_source: str
-    standard_support_until: dict[str, str]
+    standard_support_until: dict[str, Day]
     share_in_years_1_and_2: Quantity
     share_in_year_3: Quantity
-
-    @field_validator("standard_support_until")
-    @classmethod
-    def _days(cls, value: dict[str, str]) -> dict[str, str]:
-        for day in value.values():
-            day_of(day)
-        return value
 
     def ends(self, version: str) -> date | None:
         """The last day of a version's standard support; None where none is known."""
@@ -167,23 +174,6 @@ class SavingsPlanRates(_Group):
     engines: list[str]
     from_generation: int = Field(ge=1, le=99)
     discount: Quantity
-
-
-def day_of(text: str) -> date:
-    """A day as YYYY-MM-DD.
-
-    Raises
-    ------
-    ValueError
-        It is none.
-    """
-    try:
-        found = date.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.isoformat() != text or not 2000 <= found.year <= 2100:
-        raise ValueError("a day as YYYY-MM-DD, from 2000 to 2100")
-    return found
 
 
 @dataclass(frozen=True)
