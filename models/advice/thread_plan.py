@@ -80,7 +80,7 @@ def thread_plan(
     if not can_be_placed(system.engine):
         return None
     variants = Variants(chosen, seed, executor, progress)
-    placement = choose_placement(chosen, variants)
+    placement = choose_placement(variants)
     machine = cpu_numbers(scenario, system)
     return ThreadPlan(
         cpus=machine.cpus,
@@ -96,7 +96,7 @@ def thread_plan(
         start=taskset_line(scenario, system.engine, placement) if placement.separates else "",
         files=files_of(scenario, system.engine, machine, placement),
         notes=_notes(chosen, placement),
-        gain=plan_gain(chosen, placement, variants),
+        gain=plan_gain(placement, variants),
     )
 
 
@@ -281,21 +281,16 @@ class Variants:
         return f"{plain.model_dump_json()} {groups}"
 
 
-def plan_gain(chosen: Prediction, placement: Placement, variants: Variants) -> PlanGain | None:
-    """What a plan gains over leaving all to the kernel; None where it keeps nothing apart.
-
-    Parameters
-    ----------
-    chosen
-        The setting that is recommended, as the scenario has it.
-    """
-    planned = planned_scenario(chosen.case.scenario, placement)
+def plan_gain(placement: Placement, variants: Variants) -> PlanGain | None:
+    """What a plan gains over leaving all to the kernel; None where it keeps nothing apart."""
+    scenario = variants.chosen.case.scenario
+    planned = planned_scenario(scenario, placement)
     if planned is None:
         why = "busy neighbours have hyperthreads of the server's cores"
         return PlanGain("not modelled", "", [], why)
     if not placement.separates:
         return None
-    plan, without = variants.of([planned, unplaced_scenario(chosen.case.scenario)])
+    plan, without = variants.of([planned, unplaced_scenario(scenario)])
     decides = "throughput_rps" if without.overloaded else deciding_metric(plan)
     found = [paired_quantity(without, plan, name) for name in ("throughput_rps", "p99_ms")]
     told = next(each for each in found if each.quantity == decides)
@@ -305,8 +300,9 @@ def plan_gain(chosen: Prediction, placement: Placement, variants: Variants) -> P
     return PlanGain(verdict, decides, found)
 
 
-def choose_placement(chosen: Prediction, variants: Variants) -> Placement:
+def choose_placement(variants: Variants) -> Placement:
     """The CPUs of the chosen setting; interrupts get their own only where that does not lose."""
+    chosen = variants.chosen
     scenario, system = chosen.case.scenario, chosen.system
     machine = cpu_numbers(scenario, system)
     wanted = interrupts_for(chosen)

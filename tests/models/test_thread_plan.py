@@ -233,8 +233,8 @@ def planned(source: dict[str, Any], **runs: int) -> tuple[Placement, PlanGain | 
     [(case, system)] = load_cases({**fields, **source})
     [chosen] = predict_cases([(case, system)], **(FEW | runs))
     variants = Variants(chosen, seed=1)
-    placement = choose_placement(chosen, variants)
-    return placement, plan_gain(chosen, placement, variants)
+    placement = choose_placement(variants)
+    return placement, plan_gain(placement, variants)
 
 
 def test_neighbours_kept_off_are_a_gain() -> None:
