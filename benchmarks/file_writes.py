@@ -1,4 +1,4 @@
-"""CPU time of appending to a file, as an append-only file is written: what `disk.py` assumes.
+"""CPU time of appending to a file, as an append-only file is written: what `DiskTimes` assumes.
 
 `python benchmarks/file_writes.py [FOLDER]` writes to a file in the folder, by default that for
 temporary files. Without what the same calls take on /dev/null.

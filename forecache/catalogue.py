@@ -95,7 +95,7 @@ def instances(
             "network": row.network,
             "baseline_gbit_per_s": row.baseline_gbit_per_s,
             "burst_gbit_per_s": row.burst_gbit_per_s,
-            "price_usd_per_hour": row.price_usd_per_hour,
+            "price_usd_per_hour": row.usd_per_hour,
             "price": _price_of(row),
         }
         for row in list_instances()
@@ -107,9 +107,9 @@ def instances(
 
 
 def _price_of(row: "Instance") -> str | None:
-    if row.price_usd_per_hour is None:
+    if row.usd_per_hour is None:
         return None
-    return f"on demand, {row.region}, {row.price_date}"
+    return f"on demand, {row.region}, {row.priced}"
 
 
 def _families(rows: "Iterable[Instance]") -> list[dict[str, Any]]:

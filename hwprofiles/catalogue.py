@@ -8,6 +8,7 @@ from pathlib import Path
 from forecache.sim.errors import InputError
 from forecache.sim.words import any_of
 
+from .completion import Learned, complete, reuses, with_learned
 from .files import did_you_mean, parse, read_yaml
 from .instances import (
     REFERENCE,
@@ -18,11 +19,9 @@ from .instances import (
     families,
     list_instances,
 )
-from .learned import Learned, with_learned
 from .named_files import names_file, read_with_files
 from .parts import Kernel, Topology
 from .quantity import Quantity, Source
-from .reuse import complete, reuses
 from .schema import SOCKET_CALLS, HostProfile
 
 HOST_FOLDER = Path(__file__).parent / "hosts"
@@ -177,9 +176,9 @@ def _on_instance(
             f"{instance.name} has {instance.cores} cores, more than the {host_cores:.0f} of this "
             "profile: what lies between its sockets is not modelled."
         )
-    kernel = _kernel_of(instance, host)
+    kernel = _instance_kernel(instance, host)
     if kernel != host.kernel:
-        caveats = [*caveats, _taken_by(instance)]
+        caveats = [*caveats, _hypervisor_caveat(instance)]
     elif host.hypervisor not in (None, REFERENCE, instance.hypervisor):
         of = catalogue_families().hypervisors[host.hypervisor]
         caveats = [*caveats, f"the times of the kernel are those of a guest of {of.title}"]
@@ -196,22 +195,22 @@ def _on_instance(
         "caveats": caveats,
         "processors": processors,
         "notes": notes,
-        "sources": {**host.sources, **_sources_of(instance, file=file)},
-        "topology": _topology_of(instance, host, catalogued=file is None),
+        "sources": {**host.sources, **_instance_sources(instance, file=file)},
+        "topology": _instance_topology(instance, host, catalogued=file is None),
         "caches": caches,
         "dram": host.dram.model_copy(update={"peak_bandwidth_gb_per_s": bandwidth}),
-        "network": host.network.model_copy(update=_network_of(instance)),
+        "network": host.network.model_copy(update=_instance_network(instance)),
         "kernel": kernel,
         "memory_gib": Quantity(
             value=instance.memory_gib, unit="GiB", kind="published", source="instance"
         ),
         "price_usd_per_hour": None,
     }
-    if instance.price_usd_per_hour is not None:
+    if instance.usd_per_hour is not None:
         where = ", ".join(filter(None, ["on demand", instance.region]))
-        read = f", read {instance.price_date}" if instance.price_date else ""
+        read = f", read {instance.priced}" if instance.priced else ""
         changes["price_usd_per_hour"] = Quantity(
-            value=instance.price_usd_per_hour,
+            value=instance.usd_per_hour,
             unit="USD/h",
             kind="published",
             source="instance",
@@ -220,7 +219,7 @@ def _on_instance(
     return host.model_copy(update=changes)
 
 
-def _sources_of(instance: Instance, *, file: str | None) -> dict[str, Source]:
+def _instance_sources(instance: Instance, *, file: str | None) -> dict[str, Source]:
     if file is not None:
         return {"instance": Source(title=f"{instance.name}, as its file says", file=file)}
     known, family = catalogue_families().sources, families()[instance.family]
@@ -236,7 +235,7 @@ def _sources_of(instance: Instance, *, file: str | None) -> dict[str, Source]:
     }
 
 
-def _topology_of(instance: Instance, host: HostProfile, *, catalogued: bool) -> Topology:
+def _instance_topology(instance: Instance, host: HostProfile, *, catalogued: bool) -> Topology:
     cores = Quantity(
         value=float(instance.cores),
         unit="cores",
@@ -256,7 +255,7 @@ def _topology_of(instance: Instance, host: HostProfile, *, catalogued: bool) -> 
     return host.topology.model_copy(update=dict(changes))
 
 
-def _network_of(instance: Instance) -> dict[str, Quantity | None]:
+def _instance_network(instance: Instance) -> dict[str, Quantity | None]:
     """What an instance has of its host's network: a baseline, and where it bursts, how far."""
     steady, burst = instance.steady_gbit_per_s, instance.burst_gbit_per_s
     if steady is None:
@@ -284,7 +283,7 @@ _WAKING = ("wake_send_ns", "block_ns")
 _CALLS = ("syscall_ns", *SOCKET_CALLS)
 
 
-def _kernel_of(instance: Instance, host: HostProfile) -> Kernel:
+def _instance_kernel(instance: Instance, host: HostProfile) -> Kernel:
     """What calls and waking take on an instance: longer where nobody measured a guest of its kind.
 
     What was measured on the host itself stays, and so do times that already are those of another
@@ -309,7 +308,7 @@ def _kernel_of(instance: Instance, host: HostProfile) -> Kernel:
     return host.kernel.model_copy(update=changed)
 
 
-def _taken_by(instance: Instance) -> str:
+def _hypervisor_caveat(instance: Instance) -> str:
     """By whose factors the times of an instance's kernel are taken."""
     hypervisor = catalogue_families().hypervisors[instance.hypervisor or REFERENCE]
     calls, waking = (

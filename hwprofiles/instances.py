@@ -8,7 +8,7 @@ import csv
 import io
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -16,7 +16,7 @@ from forecache.sim.errors import InputError
 
 from .files import FieldError, did_you_mean, parse, read_text, read_yaml
 from .quantity import Quantity, Source
-from .record import Record as _Group
+from .record import Record
 
 # --- tables of comma-separated values -------------------------------------------------------------
 
@@ -135,44 +135,57 @@ SHARE_OF_LIMIT = 0.5
 (assumed; no provider says how often less is left)."""
 
 
-def _check_burst(baseline_gbit_per_s: float | None, burst_gbit_per_s: float | None) -> None:
-    """Refuse a burst below the baseline, with a `FieldError`."""
-    if baseline_gbit_per_s is None or burst_gbit_per_s is None:
-        return
-    if burst_gbit_per_s < baseline_gbit_per_s:
-        valid = f"a burst not below the baseline ({baseline_gbit_per_s:g})"
-        raise FieldError("burst_gbit_per_s", found=burst_gbit_per_s, valid=valid)
-
-
-class InstanceRow(_Group):
-    """A row of a provider's table; what is not known is empty.
+class _InstanceNumbers(Record):
+    """The numbers of an instance, whoever says them; None for what is not known.
 
     Attributes
     ----------
     baseline_gbit_per_s, burst_gbit_per_s
         Of each direction: what it has always, and what it has for a while or at most.
-    packets_per_s
-        Of both directions together, where the provider publishes it.
     usd_per_hour
         On demand, with Linux, in `region`.
     priced
         Day of the price, as YYYY-MM-DD.
     """
 
-    family: str
-    name: str
+    name: str = Field(min_length=1)
     vcpus: int = Field(gt=0)
     memory_gib: float = Field(gt=0)
     baseline_gbit_per_s: float | None = Field(default=None, gt=0)
     burst_gbit_per_s: float | None = Field(default=None, gt=0)
-    packets_per_s: float | None = Field(default=None, gt=0)
     usd_per_hour: float | None = Field(default=None, gt=0)
     region: str | None = None
+    priced: str | None = None
+
+    @model_validator(mode="after")
+    def _check_burst(self) -> Self:
+        baseline, burst = self.baseline_gbit_per_s, self.burst_gbit_per_s
+        if baseline is not None and burst is not None and burst < baseline:
+            valid = f"a burst not below the baseline ({baseline:g})"
+            raise FieldError("burst_gbit_per_s", found=burst, valid=valid)
+        return self
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Those above, by name."""
+        return {name: getattr(self, name) for name in _InstanceNumbers.model_fields}
+
+
+class InstanceRow(_InstanceNumbers):
+    """A row of a provider's table; what is not known is empty.
+
+    Attributes
+    ----------
+    packets_per_s
+        Of both directions together, where the provider publishes it.
+    """
+
+    family: str
+    packets_per_s: float | None = Field(default=None, gt=0)
     priced: str | None = Field(default=None, pattern=r"^\d{4}-\d\d-\d\d$")
 
     @model_validator(mode="after")
-    def _check(self) -> "InstanceRow":
-        _check_burst(self.baseline_gbit_per_s, self.burst_gbit_per_s)
+    def _check_price(self) -> Self:
         for name in ("region", "priced"):
             if (self.usd_per_hour is None) != (getattr(self, name) is None):
                 valid = "given exactly where usd_per_hour is"
@@ -180,7 +193,7 @@ class InstanceRow(_Group):
         return self
 
 
-class InstanceFamily(_Group):
+class InstanceFamily(Record):
     """What instances such as those of `c7g` have in common.
 
     Attributes
@@ -213,14 +226,14 @@ class InstanceFamily(_Group):
     note: str = ""
 
 
-class ProviderNetwork(_Group):
+class ProviderNetwork(Record):
     """The network of a provider; instances of one without an entry have that of their host."""
 
     mtu_bytes: Quantity
     flow_gbit_per_s: Quantity | None = None
 
 
-class Hypervisor(_Group):
+class Hypervisor(Record):
     """What the kernel takes on a hypervisor, over what it takes on `REFERENCE`.
 
     Attributes
@@ -245,7 +258,7 @@ class Hypervisor(_Group):
     tickless_latency_scale: Quantity | None = None
 
 
-class Families(_Group):
+class Families(Record):
     """`families.yaml`."""
 
     sources: dict[str, Source]
@@ -259,7 +272,7 @@ class Families(_Group):
             f"families.{name}": [family.vcpu_source, *family.sources]
             for name, family in self.families.items()
         }
-        groups: dict[str, _Group] = {f"networks.{n}": group for n, group in self.networks.items()}
+        groups: dict[str, Record] = {f"networks.{n}": group for n, group in self.networks.items()}
         groups |= {f"hypervisors.{n}": group for n, group in self.hypervisors.items()}
         for place, group in groups.items():
             leaves = [leaf for _, leaf in group if isinstance(leaf, Quantity)]
@@ -273,23 +286,15 @@ class Families(_Group):
         return self
 
 
-class Instance(_Group):
-    """One instance as plain numbers; None for what is not known."""
+class Instance(_InstanceNumbers):
+    """One instance, with what its family or the file that describes it says of its kind."""
 
-    name: str
     family: str
     provider: Provider | None
     hypervisor: HypervisorName | None
     host_id: str
-    vcpus: int
     threads_per_core: int
-    memory_gib: float
     network: Allowance
-    baseline_gbit_per_s: float | None
-    burst_gbit_per_s: float | None
-    price_usd_per_hour: float | None
-    region: str | None
-    price_date: str | None
     packets_limit_per_s: float | None = None
 
     @property
@@ -354,8 +359,8 @@ class Instance(_Group):
         )
 
 
-class OwnInstance(_Group):
-    """An instance that a file of one's own describes; see `InstanceRow` for its numbers.
+class OwnInstance(_InstanceNumbers):
+    """An instance that a file of one's own describes.
 
     Attributes
     ----------
@@ -370,43 +375,24 @@ class OwnInstance(_Group):
         where no provider is named either.
     """
 
-    name: str = Field(min_length=1)
     host: str
-    vcpus: int = Field(gt=0)
-    memory_gib: float = Field(gt=0)
     threads_per_core: int | None = Field(default=None, ge=1, le=2)
     provider: Provider | None = None
     hypervisor: HypervisorName | None = None
     network: Allowance = "credits"
-    baseline_gbit_per_s: float | None = Field(default=None, gt=0)
-    burst_gbit_per_s: float | None = Field(default=None, gt=0)
-    usd_per_hour: float | None = Field(default=None, gt=0)
-    region: str | None = None
-    priced: str | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> "OwnInstance":
-        _check_burst(self.baseline_gbit_per_s, self.burst_gbit_per_s)
-        return self
 
     def on(self, host_id: str, threads_per_core: int) -> Instance:
         """The instance on a host that has so many threads a core."""
-        baseline = self.baseline_gbit_per_s
+        numbers = self.numbers
+        numbers["burst_gbit_per_s"] = self.burst_gbit_per_s or self.baseline_gbit_per_s
         return Instance(
-            name=self.name,
+            **numbers,
             family=self.name,
             provider=self.provider,
             hypervisor=self.hypervisor or (self.provider and _HYPERVISORS[self.provider]),
             host_id=host_id,
-            vcpus=self.vcpus,
             threads_per_core=self.threads_per_core or threads_per_core,
-            memory_gib=self.memory_gib,
             network=self.network,
-            baseline_gbit_per_s=baseline,
-            burst_gbit_per_s=self.burst_gbit_per_s or baseline,
-            price_usd_per_hour=self.usd_per_hour,
-            region=self.region,
-            price_date=self.priced,
         )
 
 
@@ -452,19 +438,12 @@ def _instance(row: InstanceRow, of: dict[str, InstanceFamily], *, file: str | Pa
         )
     family = of[row.family]
     return Instance(
-        name=row.name,
+        **row.numbers,
         family=row.family,
         provider=family.provider,
         hypervisor=family.hypervisor or _HYPERVISORS[family.provider],
         host_id=family.host,
-        vcpus=row.vcpus,
         threads_per_core=family.threads_per_core,
-        memory_gib=row.memory_gib,
         network=family.network,
-        baseline_gbit_per_s=row.baseline_gbit_per_s,
-        burst_gbit_per_s=row.burst_gbit_per_s,
-        price_usd_per_hour=row.usd_per_hour,
-        region=row.region,
-        price_date=row.priced,
         packets_limit_per_s=row.packets_per_s,
     )

@@ -12,10 +12,10 @@ from pydantic import Field, model_validator
 
 from .files import parse, read_yaml, shipped
 from .quantity import Quantity, Source, evaluate
-from .record import Record as _Group
+from .record import Record
 
 
-class CounterEvent(_Group):
+class CounterEvent(Record):
     """A hardware event.
 
     `generic` is the kernel's own name where a fixed counter counts it; otherwise `event`, `umask`
@@ -47,14 +47,14 @@ class CounterEvent(_Group):
         return f"{pmu}/{','.join(terms)},name={name}/"
 
 
-class Metric(_Group):
+class Metric(Record):
     """A number derived from counters by a formula over their canonical names."""
 
     formula: str
     source: str
 
 
-class Processor(_Group):
+class Processor(Record):
     """How /proc/cpuinfo names a processor: on Arm by implementer and part, else by the rest."""
 
     implementer: str | None = None
@@ -77,7 +77,7 @@ class Processor(_Group):
         )
 
 
-class Pmu(_Group):
+class Pmu(Record):
     """The counters of one microarchitecture.
 
     Attributes

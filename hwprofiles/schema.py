@@ -18,23 +18,23 @@ from pydantic import BaseModel, Field, model_validator
 
 from forecache.sim.errors import InputError
 
-from .assumed import (
+from .completion import (
     ASSUMED_COPY_NS_PER_BYTE,
     ASSUMED_PEER_CURVE,
     ASSUMED_SOFTIRQ_NS,
     ASSUMED_TLS,
     ASSUMED_VARIATION,
     ASSUMED_WAKE_SPREAD,
+    LearnedTogether,
+    ReusedHost,
     assumed_epoll_ctl,
     assumed_scheduling,
 )
 from .files import FieldError, did_you_mean, dump_yaml, parse, read_yaml
 from .instances import HypervisorName, Provider
-from .learned import LearnedTogether
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
 from .quantity import Curve, Origin, Quantity, Source, evaluate, ranges_of
 from .record import Record
-from .reuse import ReusedHost
 from .speed import PEER_CHANGES, READ_BYTES, SEGMENT_BYTES, HostSpeed, peer_scale
 
 # --- how many instructions a core holds that are begun and not finished ---------------------------
@@ -165,9 +165,9 @@ class HostProfile(Group):
     `message_ns_per_byte` instead.
     `l3_fills_per_us` is how many lines a microsecond others bring into the shared last-level cache:
     the neighbours of a virtual machine; none where nothing is said. `tls` is `ASSUMED_TLS` where
-    nothing is said. `reuse` says whose numbers were taken over (`reuse.py`). `posterior` (catalogue
-    hosts) is how what was fitted to datasets hangs together, with the work of engines
-    (`learned.py`). `raw` (captured hosts) keeps every repetition. `variation` is
+    nothing is said. `reuse` says whose numbers were taken over, and `posterior` (catalogue hosts)
+    how what was fitted to datasets hangs together, with the work of engines (both in
+    `completion.py`). `raw` (captured hosts) keeps every repetition. `variation` is
     `ASSUMED_VARIATION` where nothing is said.
     """
 

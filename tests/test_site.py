@@ -61,7 +61,7 @@ def test_the_whole_site(tmp_path: Path) -> None:
     answers = (site / "docs/api-answers.html").read_text(encoding="utf-8")
     assert 'id="forecache.models.results.points.Point.throughput_rps"' in answers
     assert "Held-out point" in (site / "search.js").read_text(encoding="utf-8")
-    assert (site / "models/node/reference/node.py").is_file()
+    assert (site / "models/node/reference.py").is_file()
     assert (site / "docs/schema/simulate.json").is_file()
     assert "https://unpkg.com" not in (site / "index.html").read_text(encoding="utf-8")
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from forecache import __version__
-from forecache.hwprofiles.capture.machine import Machine, inspect_machine
-from forecache.hwprofiles.capture.surroundings import (
+from forecache.hwprofiles.capture.machine import (
+    Machine,
     MachineNoise,
     Surroundings,
+    inspect_machine,
     inspect_surroundings,
     measure_noise,
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.learned import learned_points
+from forecache.hwprofiles.completion import learned_points
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.breakdown.explain import steps_of
 from forecache.models.engines.generator import GeneratorProfile, load_generator

@@ -17,7 +17,7 @@ import numpy as np
 
 from forecache.models.advice.answers import load_cases
 from forecache.models.advice.paired import paired_parts, ratio_interval
-from forecache.models.memory.key_lines import structures
+from forecache.models.memory.contents import structures
 from forecache.models.memory.waits import waits_of
 from forecache.models.prediction.predict import DRAWS, REQUESTS, Prediction, predict_cases
 from forecache.models.prediction.system import System

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forecache.models.footprint.baseline import baseline
 from forecache.models.footprint.schema import Population
-from forecache.models.footprint.weigh import NodeFootprint, check_cluster, weigh
+from forecache.models.footprint.weigh import NodeFootprint, baseline, check_cluster, weigh
 from forecache.models.layouts.allocator import Allocator
 from forecache.models.layouts.generations import generation
 

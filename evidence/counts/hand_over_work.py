@@ -23,7 +23,6 @@ from ..harness import Asked, Files
 from .hand_over_counts import FOLDER, TOTAL, Spent, read_counts
 
 ENGINES = Path("models/engines")
-COVARIANCES = ENGINES / "covariance"
 
 SOURCE = "hand-over-counts"
 
@@ -280,8 +279,10 @@ def profiles(_asked: Asked) -> Files:
     for profile_id, (engine, rules) in RULES.items():
         counts = FOLDER / f"{engine}.json"
         found = leaves(rules, read_counts(counts))
-        path, beside = (folder / f"{profile_id}.yaml" for folder in (ENGINES, COVARIANCES))
+        path = ENGINES / f"{profile_id}.yaml"
         data = dict(read_yaml(path))
+        fitted = {name: data[name] for name in ("covariance", "host_covariance")}
+        data |= known_apart(fitted, found)
         source = {
             "title": f"forecache: calls between the threads of {engine}, in valgrind",
             "file": str(counts),
@@ -291,7 +292,6 @@ def profiles(_asked: Asked) -> Files:
         data["work"] |= {name: leaf.model_dump(mode="json") for name, leaf in found.items()}
         parse(EngineProfile, data, file=path)
         files[path] = dump_yaml(data)
-        files[beside] = dump_yaml(known_apart(read_yaml(beside), found))
     return files
 
 

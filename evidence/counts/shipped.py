@@ -18,8 +18,7 @@ from forecache.calibration.fit.calibrate import calibrate
 from forecache.calibration.fit.prior import is_counted
 from forecache.calibration.fit.work_model import INSTRUCTIONS, SCALES
 from forecache.hwprofiles.files import dump_yaml, read_yaml, write_text_atomic
-from forecache.models.engines.completion import reused_leaf
-from forecache.models.engines.profile import EngineProfile, load_engine
+from forecache.models.engines.profile import EngineProfile, load_engine, reused_leaf
 
 from ..harness import Asked, Files
 
@@ -28,9 +27,6 @@ Progress = Callable[[str], None]
 BUNDLES = Path("evidence/bundles")
 ENGINES = Path("models/engines")
 ACCURACY = Path("docs/accuracy")
-
-COVARIANCE = ("covariance", "host_covariance")
-"""Fields of a fit that stand in a file of their own."""
 
 ERRORS = ("discrepancy", "discrepancy_points", "memory_discrepancy")
 
@@ -147,11 +143,9 @@ def measured_of(bundle: Bundle) -> dict[str, Any]:
 
 
 def files_of(profile: EngineProfile) -> dict[Path, str]:
-    """A fitted profile as it is shipped: its file, and its covariance in one beside it, by path."""
+    """A fitted profile as it is shipped, by path."""
     data = profile.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-    covariance = {name: data.pop(name) for name in COVARIANCE}
-    name = f"{profile.id}.yaml"
-    return {ENGINES / name: dump_yaml(data), ENGINES / "covariance" / name: dump_yaml(covariance)}
+    return {ENGINES / f"{profile.id}.yaml": dump_yaml(data)}
 
 
 def fit_all(bundles: Path, *, progress: Progress | None = None) -> Files:

@@ -18,8 +18,7 @@ from forecache.cli import (
 )
 from forecache.commands import all_commands
 from forecache.commands.options import examples
-from forecache.hwprofiles.files import MOST_BYTES
-from forecache.hwprofiles.yaml_text import MOST_DEPTH, MOST_VALUES
+from forecache.hwprofiles.files import MOST_BYTES, MOST_DEPTH, MOST_VALUES
 from forecache.sim.effort import MOST_MEMORY_BYTES, MOST_WORK_S, VARIABLE
 from forecache.sim.errors import (
     EngineError,

@@ -179,12 +179,12 @@ def _instance_cells(row: Instance) -> tuple[str, ...]:
         _number(row.memory_gib),
         f"≤ {_number(row.burst_gbit_per_s)}" if limit else _number(row.baseline_gbit_per_s),
         "" if limit else _number(row.burst_gbit_per_s),
-        _number(row.price_usd_per_hour),
+        _number(row.usd_per_hour),
     )
 
 
 def _priced(rows: Sequence[Instance]) -> str:
-    found = sorted({f"{row.region}, {row.price_date}" for row in rows if row.price_date})
+    found = sorted({f"{row.region}, {row.priced}" for row in rows if row.priced})
     return f"Prices: {'; '.join(found)}." if found else "No price was found."
 
 

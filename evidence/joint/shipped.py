@@ -9,8 +9,8 @@ import numpy as np
 
 from forecache.calibration.validate.dataset import read_dataset
 from forecache.hwprofiles import load_host
+from forecache.hwprofiles.completion import SOURCE, Learned, LearnedTogether, LearnedWork
 from forecache.hwprofiles.files import dump_yaml
-from forecache.hwprofiles.learned import SOURCE, Learned, LearnedTogether, LearnedWork
 from forecache.hwprofiles.quantity import Quantity, Source, kind_of_fit
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.node.policies import POLICIES

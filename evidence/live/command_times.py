@@ -1,7 +1,7 @@
 """CPU time of each command alone, in pipelines of 16, measured as mixes are.
 
 Pairs that need each other take turns, and walks through hundreds of members come four at a time. No
-number is fitted to these, but rules of `models/memory/collection_lines.py` were chosen with them in
+number is fitted to these, but rules of `models/memory/contents.py` were chosen with them in
 view (docs/models.md), and none with mixes.
 """
 

@@ -34,8 +34,8 @@ from forecache.models.footprint.schema import (
     Strings,
 )
 from forecache.models.layouts.allocator import Allocator
+from forecache.models.layouts.blocks import LARGE_ARGUMENT_BYTES
 from forecache.models.layouts.generations import generation
-from forecache.models.layouts.strings import LARGE_ARGUMENT_BYTES
 from forecache.models.scenario.versions import version_numbers
 from forecache.sim.errors import EngineError
 

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from forecache.hwprofiles.files import dump_yaml
-from forecache.models.footprint.baseline import COMMAND_BYTES
 from forecache.models.footprint.errors import (
     AllocatorFamily,
     FootprintErrors,
@@ -26,7 +25,7 @@ from forecache.models.footprint.errors import (
     used_interval,
 )
 from forecache.models.footprint.schema import MemoryScenario
-from forecache.models.footprint.weigh import Weight, beside_of, node_of, weigh
+from forecache.models.footprint.weigh import COMMAND_BYTES, Weight, beside_of, node_of, weigh
 from forecache.models.layouts.generations import Generation, generation
 from forecache.models.results.intervals import RelativeError
 

@@ -18,9 +18,9 @@ from ..scenario.kinds import NODE
 from ..scenario.schema import Scenario
 from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
+from ..step_times.cores import check_cores, sharing
 from ..step_times.persistence import check_persistence
-from ..step_times.sharing import check_cores, sharing
-from ..step_times.tls import check_abilities
+from ..step_times.wire import check_abilities
 
 MEMCACHED_TOOL = "memtier-benchmark"
 """The load generator of Memcached: the others speak the protocol of Redis only."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..engines.profile import EngineProfile
 from ..scenario.schema import Scenario
-from ..step_times.forking import do_reads
+from ..step_times.policy_times import do_reads
 from .placement import CpuNumbers, Placement, cpu_list
 
 

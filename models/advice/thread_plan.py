@@ -21,8 +21,8 @@ from ..prediction.predict import Prediction, Progress, predict_cases
 from ..prediction.system import System
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
-from ..step_times.locks import moves_items
-from ..step_times.sharing import OWN_CORES_EACH, beside_server, sharing
+from ..step_times.cores import OWN_CORES_EACH, beside_server, sharing
+from ..step_times.policy_times import moves_items
 from .configuration import can_be_placed, conf_lines, files_of, forks, has_lists, taskset_line
 from .effects import deciding_metric
 from .paired import PairedQuantity, paired_quantity

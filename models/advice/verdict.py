@@ -22,9 +22,8 @@ from ..prediction.caveats import SELDOM_S
 from ..prediction.pauses import longest_probable_ms
 from ..prediction.predict import SERVER_CPU, TURNS, Prediction
 from ..results.points import Unmet
-from ..step_times.disk import DISK_RANGES
-from ..step_times.persistence import persistence_of
-from ..step_times.stalls import stalls_of
+from ..step_times.inputs import DISK_RANGES
+from ..step_times.persistence import persistence_of, stalls_of
 from .configuration import forks
 from .objective import objective_bounds
 

@@ -13,9 +13,9 @@ from ..node.simulate import NodeResult
 from ..prediction.predict import Prediction, memory_wait_ps
 from ..prediction.simulation import times_of
 from ..results.points import Stage
-from ..step_times.forking import do_reads
 from ..step_times.inputs import NodeInputs
-from ..step_times.stalls import code_shares
+from ..step_times.persistence import code_shares
+from ..step_times.policy_times import do_reads
 from ..step_times.wire import segment_bytes, write_limit_bytes
 
 _PS_PER_US = 1e6

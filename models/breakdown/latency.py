@@ -1,7 +1,7 @@
 """Where the time of a request goes: its latency, station by station, in a traced run.
 
 The reference execution notes when each step that serves a request begins and ends
-(`node/reference/trace.py`). What lies between two of them is waiting, named by what is waited for,
+(`node/trace.py`). What lies between two of them is waiting, named by what is waited for,
 so that the rows add up to the latency exactly.
 """
 
@@ -15,7 +15,8 @@ from forecache.sim.plain import Result
 
 from ..node.policies import POLICIES, running, under_policy
 from ..node.reference import run_node
-from ..node.reference.trace import (
+from ..node.setup import NodeSetup, NodeTimes
+from ..node.trace import (
     EXECUTE,
     INTERRUPTED,
     LOOK_UP,
@@ -34,7 +35,6 @@ from ..node.reference.trace import (
     TracedNode,
     TracedRequest,
 )
-from ..node.setup import NodeSetup, NodeTimes
 from ..prediction.node_setup import node_setup
 from ..prediction.predict import Prediction
 from ..prediction.run_length import starting_ps, whole_periods

@@ -19,7 +19,8 @@ from forecache.sim.errors import InputError
 from forecache.sim.plain import Result
 
 from ..node.policies import POLICIES
-from ..node.reference.trace import (
+from ..node.setup import NodeSetup, NodeTimes
+from ..node.trace import (
     EXECUTE,
     LOOK_UP,
     MEMORY,
@@ -31,7 +32,6 @@ from ..node.reference.trace import (
     Step,
     TracedRequest,
 )
-from ..node.setup import NodeSetup, NodeTimes
 from ..prediction.predict import Prediction
 from .latency import PARTS, stretches, traced_run, watch
 

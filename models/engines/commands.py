@@ -14,14 +14,14 @@ import numpy as np
 
 from forecache.sim.errors import InputError
 
-from ..layouts.collections import (
+from ..layouts.blocks import (
     INTSET_ENTRIES,
     NODE_MOST_BYTES,
     PACKED_ENTRIES,
     PACKED_ITEM_BYTES,
+    listpack_entry_bytes,
     stream_node_entries,
 )
-from ..layouts.strings import listpack_entry_bytes
 from ..scenario.command_table import (
     COMMANDS,
     DESCRIBED_BY,

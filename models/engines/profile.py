@@ -6,11 +6,24 @@ core to core. How fast that is, is a property of the host. The time of a stage i
     instructions / (IPC * clock) + system calls * time per call + touched lines * their latency
 
 and is put together in `stages`.
+
+A file may say only how it differs from another profile, which it names in one of two fields:
+
+- `variant_of`: everything the file doesn't say holds as it does there, work and covariance too.
+- `reuse: {from: ID, widen: FACTOR, reason: SENTENCE}`: rules hold as they do there. A number that
+  was observed there is `assumed` here, in a range `widen` times as wide at either end; one that is
+  assumed or published there stays as it is. What was found about the other version alone is not
+  taken over: notes, covariance and the error of its fit. `commands_from: ID` names another profile
+  for the work of commands beyond GET and SET.
+
+Entries of `work`, `commands` and `sources` replace those of the same name one by one;
+`commands: {}` means none. A file that holds all of `work` and has no `widen` stands alone, as
+`forecache calibrate` writes it; its `reuse: {from, to, reason}` is only a record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -21,25 +34,16 @@ from pydantic import Field, field_validator, model_serializer, model_validator
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.named_files import names_file
 from forecache.hwprofiles.quantity import Quantity, Source, ranges_of
-from forecache.hwprofiles.record import Record as _Record
+from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
-from ..node.policies import POLICIES
-from ..node.policy import Policy
+from ..layouts.generations import KeyLayout
+from ..node.policies import POLICIES, Policy
+from ..scenario.command_table import later_commands
 from ..scenario.versions import is_newer, minor_version, taken_as_newest
 from .commands import ALL_COMMANDS, CALLING, COMMAND_WORK, counted_on, work_of
-from .completion import check_origins, complete, read_shipped
 
-Layout = Literal[
-    "objects",
-    "objects_embedded",
-    "dict",
-    "dict_embedded_key",
-    "dict_embedded_value",
-    "hashtable",
-    "hashtable_embedded_value",
-    "slabs",
-]
+Layout = Literal[KeyLayout, "slabs"]
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ NEWER_WIDEN = 1.25
 in the shipped profiles that reuse work of another version."""
 
 
-class Observed(_Record):
+class Observed(Record):
     """Where the work of a profile was observed, and on which version of the engine."""
 
     engine: str | None = None
@@ -178,7 +182,7 @@ class Observed(_Record):
     """CPU time of the least disturbed window of a point, over that of an ordinary one."""
 
 
-class Reuse(_Record):
+class Reuse(Record):
     """A written decision to use work observed on another version, or on a relative.
 
     In the profile of 8.1: `reuse: {from: valkey-8.0, to: "8.1", reason: ...}`; in that of Valkey
@@ -195,7 +199,7 @@ class Reuse(_Record):
         return {"from": self.origin, "to": self.to, "reason": self.reason}
 
 
-class EngineProfile(_Record):
+class EngineProfile(Record):
     """An engine version: its rules and its work, every number with its origin."""
 
     id: str
@@ -209,7 +213,7 @@ class EngineProfile(_Record):
     """The shipped profile that holds for everything a variant's file doesn't say: one release with
     a known defect, say."""
     policy: str
-    """Name of the threading policy (`models/node/policies.py`)."""
+    """Name of the threading policy (`models/node/policies/`)."""
     layout: Layout
     whole_pipeline: bool
     """Whether commands of a pipeline are parsed, and their keys looked up together, ahead of their
@@ -407,7 +411,7 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
         its work was observed on another version and no reuse record says why that will do.
     """
     if names_file(name):
-        profile = _profile_of(read_yaml(name), file=name)
+        profile = _completed_profile(read_yaml(name), file=name)
         # A profile observed on 8.1.1 may also be asked for as 8.1.
         asked = version is None or profile.version.startswith(version + ".")
         if version is not None and not (asked or profile.follows(version)):
@@ -484,23 +488,21 @@ def _newer(newest: str, version: str) -> EngineProfile:
     else:
         reason = taken_as_newest(base.engine, version, base.version)
         data["reuse"] = {"from": newest, "widen": NEWER_WIDEN, "reason": reason}
-    return _profile_of(data, file=name)
+    return _completed_profile(data, file=name)
 
 
 @cache
 def _shipped_profile(name: str) -> EngineProfile:
-    data = read_shipped(_shipped_files()[name])
-    return _profile_of(data, file=f"models/engines/{name}.yaml", chain=(name,))
+    data = _read_shipped(_shipped_files()[name])
+    return _completed_profile(data, file=f"models/engines/{name}.yaml", chain=(name,))
 
 
-def _profile_of(
+def _completed_profile(
     data: Mapping[str, Any], *, file: str, chain: tuple[str, ...] = ()
 ) -> EngineProfile:
     """The profile of a file's contents, completed by those it builds on."""
-    files = _shipped_files()
-    check_origins(data, file=file, numbers=WORK_NAMES, path_of=files, chain=chain)
-    completed = complete(data, file=file, numbers=WORK_NAMES, load=_shipped_profile)
-    return parse(EngineProfile, completed, file=file)
+    _check_origins(data, file=file, chain=chain)
+    return parse(EngineProfile, _complete(data, file=file), file=file)
 
 
 def _usable(profile: EngineProfile, version: str | None, *, file: str) -> EngineProfile:
@@ -525,3 +527,243 @@ def _usable(profile: EngineProfile, version: str | None, *, file: str) -> Engine
         f"{wanted}, and {found}; valid is an observation of {wanted} or "
         f"`reuse: {{from: {origin}, to: {asked!r}, reason: ...}}`."
     )
+
+
+# --- files that say only what differs from another profile ----------------------------------------
+
+
+Data = Mapping[str, Any]
+
+_OF_ONE_VERSION = (
+    *("id", "title", "version", "versions", "taken_as", "variant_of", "notes", "reuse"),
+    "generator",
+    *("covariance", "host_covariance"),
+    *("discrepancy", "discrepancy_points", "memory_discrepancy"),
+)
+"""Fields that a version never takes over from the one whose work it reuses."""
+
+
+class TakenOver(Record):
+    """`reuse` of a file that takes work over from another profile."""
+
+    origin: str = Field(alias="from")
+    commands_from: str | None = None
+    to: str | None = None
+    widen: float = Field(ge=1, le=100)
+    reason: str = Field(min_length=1)
+
+
+_read_shipped = cache(read_yaml)
+"""Files build on each other, so one is asked for several times."""
+
+
+def _check_origins(data: Data, *, file: str, chain: tuple[str, ...]) -> None:
+    """Refuse names of unknown profiles and files that would complete each other.
+
+    Parameters
+    ----------
+    chain
+        Ids of the files that led here, this one last.
+    """
+    files = _shipped_files()
+    for name, origin in _origins(data):
+        if origin not in files:
+            raise InputError(
+                f"{file}: field '{name}': found {origin!r}; valid is the id of a shipped profile: "
+                f"{did_you_mean(origin, files).removeprefix('valid are ')}"
+            )
+        if origin in chain:
+            way = " from ".join([*chain[chain.index(origin) :], origin])
+            raise InputError(
+                f"{file}: field '{name}': found {origin!r}, which makes a cycle ({way}); valid is "
+                "a profile that is not completed from this one."
+            )
+        _check_origins(
+            _read_shipped(files[origin]),
+            file=f"models/engines/{origin}.yaml",
+            chain=(*chain, origin),
+        )
+
+
+def _complete(data: Data, *, file: str) -> Data:
+    """The contents of an engine file with what they leave to another profile."""
+    version = data.get("version", "")
+    if not isinstance(version, str):
+        raise InputError(
+            f"{file}: field 'version': found {version!r}; valid is a version in quotes, as '7.2'."
+        )
+    reuse = data.get("reuse")
+    varies = _is_variant(data)
+    if _takes_over(reuse):
+        if varies:
+            raise InputError(
+                f"{file}: field 'reuse.widen': found beside variant_of; valid is one of the two: a "
+                "variant has the work of its profile as it is."
+            )
+        return _without_later(_with_reused_work(data, file=file), own=data)
+    if varies:
+        base = _shipped_profile(data["variant_of"])
+        _refuse_unknown(data, {"work": base, "commands": base}, file=file)
+        whole = _overlaid(base.model_dump(mode="json", by_alias=True), data)
+        data = _without_later(whole, own=data)
+    elif isinstance(reuse, Mapping) and not _holds_all_work(data):
+        raise InputError(
+            f"{file}: the field 'reuse.widen' is missing; valid is the factor by which ranges of "
+            "reused work are wider, as this file doesn't hold all work itself."
+        )
+    if isinstance(reuse, Mapping) and "to" not in reuse and "version" in data:
+        data = {**data, "reuse": {**reuse, "to": data["version"]}}
+    return data
+
+
+def _without_later(data: Data, *, own: Data) -> Data:
+    """Contents of a file of Redis without the work of commands that its version doesn't have.
+
+    Parameters
+    ----------
+    own
+        The file without what it takes over: what it says itself stays.
+    """
+    if data.get("engine") != "redis" or "version" not in data:
+        return data  # without a version it is refused as soon as its fields are read
+    came_later = {name for each in later_commands(data["version"]) for name in work_of(each)}
+    commands = {
+        name: leaf
+        for name, leaf in _entries(data, "commands").items()
+        if name not in came_later or name in _entries(own, "commands")
+    }
+    return {**data, "commands": commands}
+
+
+def _with_reused_work(data: Data, *, file: str) -> Data:
+    """The contents of a file with rules and work of the profile that `reuse` names."""
+    taken = parse(TakenOver, data["reuse"], file=file, at="reuse")
+    base = _shipped_profile(taken.origin)
+    counted = _shipped_profile(taken.commands_from or taken.origin)
+    if base.observed is None:
+        raise InputError(
+            f"{file}: field 'reuse.from': found {base.id!r}, whose work was not observed; valid is "
+            "a profile whose work was, or `variant_of` in place of `reuse`."
+        )
+    _refuse_unknown(data, {"work": base, "commands": counted}, file=file)
+    own_sources = _entries(data, "sources")
+    source = base.id if base.id in own_sources else None
+
+    def reused(leaves: Mapping[str, Quantity], own: Mapping[str, Any], *, how: str) -> Any:
+        return {
+            name: reused_leaf(leaf, how=how, widen=taken.widen, source=source)
+            for name, leaf in leaves.items()
+            if name not in own
+        }
+
+    work = reused(base.work, _entries(data, "work"), how=f"as observed of {base.id}")
+    commands = {}
+    if data.get("commands") != {}:
+        build = counted.observed.version if counted.observed is not None else counted.version
+        how = f"as counted of {counted.engine}-{build}"
+        commands = reused(counted.commands, _entries(data, "commands"), how=how)
+    used = {leaf.source for leaf in (*work.values(), *commands.values())}
+    sources = {**counted.sources, **base.sources}
+    engine = data.get("engine", base.engine)
+    observed = base.observed
+    if observed.engine is None and base.engine != engine:
+        observed = observed.model_copy(update={"engine": base.engine})
+    rules = base.model_dump(mode="json", by_alias=True, exclude=set(_OF_ONE_VERSION))
+    rules |= {
+        "observed": observed.model_dump(mode="json", exclude_none=True),
+        "sources": {
+            name: each.model_dump(mode="json", exclude_none=True)
+            for name, each in sources.items()
+            if name in used
+        },
+        "work": _in_order(base.work, work, _entries(data, "work")),
+        "commands": _in_order(counted.commands, commands, _entries(data, "commands")),
+    }
+    record = {
+        "from": base.reuse.origin if base.reuse is not None else base.id,
+        "to": taken.to if taken.to is not None else data.get("version", ""),
+        "reason": taken.reason,
+    }
+    return {**_overlaid(rules, data), "reuse": record}
+
+
+def reused_leaf(leaf: Quantity, *, how: str, widen: float, source: str | None) -> Quantity:
+    """A number of another version: what was observed there is assumed, in a wider range.
+
+    Parameters
+    ----------
+    how
+        Begins `method`.
+    widen
+        Factor at either end of the range.
+    source
+        Source of a number that was observed, where the file lists one for the other profile.
+    """
+    if leaf.kind in ("assumed", "published", "derived"):
+        return leaf
+    low, high = (leaf.best if end is None else end for end in (leaf.low, leaf.high))
+    return Quantity(
+        value=leaf.value,
+        unit=leaf.unit,
+        kind="assumed",
+        source=source,
+        low=float(f"{low / widen:.4g}"),
+        high=float(f"{high * widen:.4g}"),
+        method=how if widen == 1 else f"{how}, in a range {widen:g} times as wide",
+    )
+
+
+def _takes_over(reuse: object) -> bool:
+    return isinstance(reuse, Mapping) and "widen" in reuse
+
+
+def _holds_all_work(data: Data) -> bool:
+    return set(WORK_NAMES) <= set(_entries(data, "work"))
+
+
+def _is_variant(data: Data) -> bool:
+    """Whether a file leaves its work, or part of it, to the profile it is a variant of."""
+    return isinstance(data.get("variant_of"), str) and not _holds_all_work(data)
+
+
+def _origins(data: Data) -> list[tuple[str, str]]:
+    """Fields that name another profile, and its id."""
+    found = [("variant_of", data["variant_of"])] if _is_variant(data) else []
+    reuse = data.get("reuse")
+    if isinstance(reuse, Mapping) and _takes_over(reuse):
+        found += [(f"reuse.{name}", reuse.get(name)) for name in ("from", "commands_from")]
+    return [(field, origin) for field, origin in found if isinstance(origin, str)]
+
+
+def _refuse_unknown(data: Data, bases: Mapping[str, EngineProfile], *, file: str) -> None:
+    """Refuse numbers of a file that the profile it builds on doesn't have."""
+    for part, base in bases.items():
+        known = getattr(base, part)
+        unknown = [name for name in _entries(data, part) if known and name not in known]
+        if unknown:
+            raise InputError(
+                f"{file}: field '{part}.{unknown[0]}': found a number that {base.id} doesn't have; "
+                f"{did_you_mean(str(unknown[0]), known)}"
+            )
+
+
+def _overlaid(base: Data, own: Data) -> dict[str, Any]:
+    """A file's fields over those of another; entries of work, commands and sources one by one."""
+    merged = {**base, **own}
+    for part in ("work", "commands", "sources"):
+        # No commands at all is a statement, no other work or sources is none.
+        if _entries(own, part) or (part != "commands" and own.get(part) == {}):
+            merged[part] = _in_order(base[part], base[part], own[part])
+    return merged
+
+
+def _in_order(names: Iterable[str], base: Data, own: Data) -> dict[str, Any]:
+    """Entries of a file over those of another, in the order of `names`."""
+    known = {name: own.get(name, base.get(name)) for name in names if name in own or name in base}
+    return {**known, **{name: entry for name, entry in own.items() if name not in known}}
+
+
+def _entries(data: Data, part: str) -> Mapping[str, Any]:
+    """A part of a file that is a mapping by name; empty where it is missing or something else."""
+    entries = data.get(part)
+    return entries if isinstance(entries, Mapping) else {}

@@ -11,14 +11,11 @@ are worked out again.
 
 | module           | what it knows                                                            |
 |------------------|--------------------------------------------------------------------------|
-| `baseline.py`    | what a node holds beside data                                            |
-| `weigh.py`       | the sum                                                                  |
-| `resident.py`    | resident memory, and while a child lives                                 |
+| `weigh.py`       | used memory: data, and what a node holds beside them                     |
 | `errors.py`      | 95% intervals, from the errors of live servers in `errors.yaml`          |
-| `limits.py`      | what a machine leaves to a server: the rule that every verb goes by      |
-| `fitting.py`     | how many keys fit                                                        |
+| `limits.py`      | resident memory, and what a machine leaves to a server                   |
 | `node.py`        | what a node of any engine holds, and whether its host has room for it    |
-| `schema.py`      | the scenario; `answers.py`: the answer                                   |
+| `schema.py`      | the scenario; `answers.py`: the answer, and how many keys fit            |
 
 The blocks and their sizes are those of `models/layouts/`, which the cache model reads too.
 """

@@ -23,10 +23,9 @@ from forecache.sim.statistics import Estimate
 from ..layouts.allocator import Allocator
 from ..layouts.generations import Generation, is_managed, taken_as
 from ..results.intervals import RelativeError, student_factor
-from .baseline import PROCESS_RANGE_BYTES
-from .resident import FRAGMENTATION_RANGE, Resident, resident
+from .limits import FRAGMENTATION_RANGE, Resident, resident
 from .schema import MemoryScenario
-from .weigh import Weight
+from .weigh import PROCESS_RANGE_BYTES, Weight
 
 SERVER_ERROR = 0.1
 """95% of what a server of a measured version holds without data (assumed: Valkey 9.1.2 starts with

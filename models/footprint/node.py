@@ -12,14 +12,11 @@ from ..engines.profile import EngineProfile, EngineWork
 from ..layouts.generations import generation
 from ..layouts.slabs import bytes_of_keys, hash_table_bytes
 from ..layouts.tables import SLOTS
-from ..memory.contents import data_bytes
-from ..memory.key_lines import SLABS
+from ..memory.contents import SLABS, data_bytes
 from ..scenario.schema import Scenario
 from .answers import forking_of, of_node
-from .baseline import PROCESS_BYTES, baseline
-from .limits import Room, host_limit, room
-from .resident import FRAGMENTATION, resident
-from .weigh import NodeFootprint, weigh
+from .limits import FRAGMENTATION, Room, host_limit, resident, room
+from .weigh import PROCESS_BYTES, NodeFootprint, baseline, weigh
 
 OTHER_CONNECTION_BYTES = 18_000.0
 """Memory of a connection to an engine whose footprint isn't known (assumed, 2,000 to 40,000)."""

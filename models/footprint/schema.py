@@ -7,19 +7,19 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
-from forecache.hwprofiles.record import Record as _Record
+from forecache.hwprofiles.record import Record
 
 from ..layouts.allocator import Allocator
 from ..layouts.tables import SLOTS
 from ..scenario.versions import EngineVersion
 from ..scenario.workload import UniformSizes, ValueSizes
-from .resident import FRAGMENTATION
+from .limits import FRAGMENTATION
 
 _UNIFORM_SIZES = 64
 """How many evenly spread sizes stand for a range of sizes."""
 
 
-class _Population(_Record):
+class _Population(Record):
     keys: int = Field(ge=0, le=10**11)
     """How many keys are like this."""
     key_bytes: int = Field(default=16, ge=1, le=64 * 1024)
@@ -127,7 +127,7 @@ Population = Strings | Sets | Hashes | SortedSets | Lists | Streams
 """Keys that are alike."""
 
 
-class Forking(_Record):
+class Forking(Record):
     """A child that writes a snapshot while the node goes on being written to."""
 
     writes_per_s: float | None = Field(default=None, ge=0, le=1e8)
@@ -137,7 +137,7 @@ class Forking(_Record):
     200)."""
 
 
-class MemoryScenario(_Record):
+class MemoryScenario(Record):
     """What is kept in memory, by which engine, and what limits it."""
 
     kind: Literal["memory"] = "memory"

@@ -1,37 +1,135 @@
-"""Memory footprint of a node: the whole, population by population, and while tables move."""
+"""Memory footprint of a node: the whole, population by population, and while tables move.
+
+What a node holds beside its data (itself, cluster state, connections, replication) is in
+`layouts/generations.yaml` (`ServerBytes`): measured in fresh servers of Redis 2.8.19, 3.0.5, 3.2.6,
+5.0.6, 6.2.11, 7.0.15, 8.0.6 and 8.6.3 and of Valkey 8.0.1, 8.1.1 and 9.1.2, as Debian builds them
+or as a package bundles them. Other versions take those of the one that they are like.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from forecache.sim.errors import InputError
 
-from ..layouts.allocator import Allocator, untouched_bytes
-from ..layouts.collections import (
+from ..layouts.allocator import Allocator, size_class, untouched_bytes
+from ..layouts.blocks import (
+    Blocks,
     Content,
     hash_content,
+    key_blocks,
     list_content,
+    query_buffer_bytes,
     set_content,
     sorted_set_content,
+    spare_room,
     stream_content,
+    string_blocks,
+    string_bytes,
 )
 from ..layouts.generations import Generation, generation
-from ..layouts.keys import Blocks, key_blocks, string_blocks
-from ..layouts.strings import spare_room, string_bytes
 from ..layouts.tables import NO_TABLE, SLOTS, TableBytes, slot_tables_bytes, table_bytes
-from .baseline import Baseline, baseline
-from .schema import (
-    Hashes,
-    Lists,
-    MemoryScenario,
-    Population,
-    Sets,
-    SortedSets,
-    Streams,
-    Strings,
-)
+from .schema import Hashes, Lists, MemoryScenario, Population, Streams, Strings
+
+# --- beside the data ------------------------------------------------------------------------------
+
+
+PROCESS_BYTES, _PROCESS_WITH_LIBC_BYTES = 11.1e6, 5.5e6
+"""Resident memory beyond used memory of a server without data (measured: 3 to 15 MB, by build)."""
+
+PROCESS_RANGE_BYTES = (3.0e6, 15.5e6)
+"""Of nine builds, the least and the most (evidence/live/footprint_check.py)."""
+
+REPLICA_BYTES = 50_000.0
+"""A replica's connection and its block of the stream (measured: 38 to 57 KB)."""
+
+COMMAND_BYTES = 24_944.0
+"""Histogram of latencies that each command in use has from Redis 7.0 on (latency-tracking;
+measured)."""
+
+
+def process_bytes(allocator: Allocator) -> float:
+    """Resident memory beyond used memory: code, libraries, what the allocator keeps for itself."""
+    return _PROCESS_WITH_LIBC_BYTES if allocator.startswith("libc") else PROCESS_BYTES
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Bytes beside the data.
+
+    Attributes
+    ----------
+    startup
+        Of a server without data and connections.
+    cluster
+        State of the cluster and arrays of slots.
+    clients
+        Active connections.
+    commands
+        Statistics of the commands in use.
+    replication
+        Backlog and connections of replicas.
+    clients_low, clients_high
+        The same when all are idle; and when the reply buffer of each is full, and each keeps a
+        query buffer for another argument as large as the largest.
+    """
+
+    startup: float
+    cluster: float
+    clients: float
+    commands: float
+    replication: float
+    clients_low: float
+    clients_high: float
+
+    @property
+    def total(self) -> float:
+        """With active connections."""
+        return self.startup + self.cluster + self.clients + self.commands + self.replication
+
+
+def baseline(
+    g: Generation,
+    *,
+    cluster: bool = False,
+    databases: int = 16,
+    clients: int = 1,
+    commands: int = 2,
+    replicas: int = 0,
+    repl_backlog_bytes: int | None = None,
+    argument_bytes: int = 0,
+    allocator: Allocator | None = None,
+) -> Baseline:
+    """What a node of a generation holds beside its data.
+
+    Parameters
+    ----------
+    argument_bytes
+        The longest argument that clients send.
+    allocator
+        The engine's own without it.
+    """
+    server = g.server
+    backlog = g.backlog_bytes if repl_backlog_bytes is None else repl_backlog_bytes
+    tracked = g.packed == "listpack"
+    # In cluster mode all keys are in the first.
+    more_databases = 0 if cluster else databases - 1
+    asked = query_buffer_bytes(g, argument_bytes)
+    kept = size_class(asked, allocator or g.allocator) if asked else 0
+    return Baseline(
+        startup=server.startup + server.database * more_databases,
+        cluster=server.cluster if cluster else 0.0,
+        clients=clients * server.client,
+        commands=commands * COMMAND_BYTES if tracked else 0.0,
+        replication=(backlog + replicas * REPLICA_BYTES) if replicas else 0.0,
+        clients_low=clients * server.idle_client,
+        clients_high=clients * (server.client + server.reply_buffer + kept),
+    )
+
+
+# --- data -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -109,7 +207,8 @@ def _key_weight(node: NodeFootprint, population: Population, *, ttl: bool) -> Ke
     if isinstance(population, Strings):
         return _string_weight(node, population, ttl=ttl)
     blocks = key_blocks(g, allocator, key_bytes=key_bytes, ttl=ttl, cluster=node.cluster)
-    return KeyBytes(blocks, _content(g, allocator, population))
+    described = {name: value for name, value in population if name not in _OF_ALL_TYPES}
+    return KeyBytes(blocks, _CONTENTS[population.type](g, allocator, **described))
 
 
 def _string_weight(node: NodeFootprint, population: Strings, *, ttl: bool) -> KeyBytes:
@@ -141,48 +240,16 @@ def _string_weight(node: NodeFootprint, population: Strings, *, ttl: bool) -> Ke
     return KeyBytes(Blocks(*parts), _NO_CONTENT, fewer, more, untouched)
 
 
-def _content(
-    g: Generation, allocator: Allocator, population: Sets | Hashes | SortedSets | Lists | Streams
-) -> Content:
-    match population:
-        case Sets():
-            return set_content(
-                g,
-                allocator,
-                members=population.members,
-                member_bytes=population.member_bytes,
-                integers=population.integers,
-            )
-        case Hashes():
-            return hash_content(
-                g,
-                allocator,
-                fields=population.fields,
-                field_bytes=population.field_bytes,
-                value_bytes=population.value_bytes,
-            )
-        case SortedSets():
-            return sorted_set_content(
-                g,
-                allocator,
-                members=population.members,
-                member_bytes=population.member_bytes,
-                score_digits=population.score_digits,
-            )
-        case Lists():
-            return list_content(
-                g,
-                allocator,
-                elements=population.elements,
-                element_bytes=population.element_bytes,
-            )
-        case Streams():
-            return stream_content(
-                allocator,
-                entries=population.entries,
-                field_bytes=population.field_bytes,
-                value_bytes=population.value_bytes,
-            )
+_CONTENTS: Mapping[str, Callable[..., Content]] = {
+    "set": set_content,
+    "hash": hash_content,
+    "sorted_set": sorted_set_content,
+    "list": list_content,
+    "stream": stream_content,
+}
+"""By type of data; each takes the fields that describe a population of it, by their names."""
+
+_OF_ALL_TYPES = ("type", "keys", "key_bytes", "ttl")
 
 
 def key_table(node: NodeFootprint, keys: float, *, expires: bool = False) -> TableBytes:

@@ -3,10 +3,8 @@
 | module           | what it knows                                                            |
 |------------------|--------------------------------------------------------------------------|
 | `allocator.py`   | size classes of jemalloc, as bundled and as distributions build it; libc |
-| `strings.py`     | dynamic strings, entries of listpacks and ziplists, arrays of numbers    |
 | `tables.py`      | buckets of dict and hashtable, a table for each slot, both while moving  |
 | `generations.py` | what each version does: a row of rules and constants                     |
-| `keys.py`        | blocks of a key and a string value                                       |
-| `collections.py` | sets, hashes, sorted sets, lists: packed while small, or not             |
+| `blocks.py`      | blocks of strings, keys and collections, packed while small or not       |
 | `slabs.py`       | Memcached's slab classes                                                 |
 """

@@ -11,7 +11,6 @@ measured, see `ServerBytes`. By how much live servers differ from all this is in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -21,7 +20,7 @@ from forecache.hwprofiles.files import did_you_mean, parse, read_yaml
 from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
-from ..scenario.versions import is_newer, newest, taken_as_newest
+from ..scenario.versions import find_version, is_newer, newest, taken_as_newest
 from .allocator import Allocator
 from .tables import TableKind
 
@@ -112,7 +111,7 @@ class Generation(Record):
         (ZSKIPLIST_MAXLEVEL).
     large_arguments
         How a connection makes room for an argument of 32 KiB or more, which becomes the value
-        itself (`strings.py`): `grown` ahead for it and for the next one, `first_grown` for it while
+        itself (`blocks.py`): `grown` ahead for it and for the next one, `first_grown` for it while
         the next one gets `exact` room, or always `exact`.
     trims_strings
         Whether SET gives back spare room of more than a tenth (tryObjectEncoding in object.c, from
@@ -237,18 +236,15 @@ def generation(engine: str, version: str | None = None) -> Generation:
     if version is None:
         return same[-1]
     asked = _MANAGED_VERSIONS.get(version, version) if engine in _MANAGED else version
-    found = next(
-        (each for known in _spellings(asked) for each in same if known in each.versions), None
-    )
-    if found is None and taken_as(engine, version) is not None:
-        return same[-1]
+    by_version = {known: each for each in same for known in each.versions}
+    found = find_version(asked, by_version)
     if found is None:
         valid = ", ".join(known for each in same for known in sorted(each.versions))
         raise InputError(
             f"field 'engine_version': found {version!r}; valid for the memory of {engine} are "
             f"{valid}."
         )
-    return found
+    return by_version[found]
 
 
 @lru_cache(maxsize=256)
@@ -259,10 +255,3 @@ def taken_as(engine: str, version: str | None) -> str | None:
     if version is None or not known or not is_newer(version, known):
         return None
     return taken_as_newest(engine, version, newest(known))
-
-
-def _spellings(version: str) -> Iterator[str]:
-    """`8.0.1`, then `8.0`."""
-    yield version
-    if version.count(".") >= 2:
-        yield ".".join(version.split(".")[:2])

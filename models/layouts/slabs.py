@@ -8,13 +8,14 @@ value with a line end (`slabs.c`, `items.c`; `settings.factor` 1.25, `chunk_size
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 PAGE_BYTES = 2**20
 LARGEST_CHUNK_BYTES = PAGE_BYTES // 2
 _SMALLEST_CHUNK_BYTES = 96
-_GROWTH = 1.25
+CHUNK_GROWTH = 1.25
+"""From one size of chunks to the next (`settings.factor`)."""
+
 _ALIGNMENT = 8
 _HEADER_BYTES = 48 + 8
 _FEWEST_BUCKETS = 2**16
@@ -47,10 +48,22 @@ def bytes_of_keys(keys: float, *, key_bytes: int, sizes: Sequence[tuple[int, flo
     return keys * _pages_per_key(key_bytes, sizes) * PAGE_BYTES
 
 
+def hash_table_buckets(keys: float) -> int:
+    """Buckets of the table that finds items: it doubles at one and a half a bucket (`assoc.c`)."""
+    buckets = _FEWEST_BUCKETS
+    while keys > 1.5 * buckets:
+        buckets *= 2
+    return buckets
+
+
 def hash_table_bytes(keys: float) -> float:
-    """The table that finds items: it doubles at one and a half a bucket (`assoc.c`)."""
-    doublings = math.ceil(math.log2(max(1.0, keys / (1.5 * _FEWEST_BUCKETS))))
-    return 8.0 * _FEWEST_BUCKETS * 2.0**doublings
+    """Bytes of that table."""
+    return 8.0 * hash_table_buckets(keys)
+
+
+def item_bytes(key_bytes: int, value_bytes: int) -> int:
+    """An item: header, key with a final zero, value with a line end."""
+    return _HEADER_BYTES + key_bytes + 1 + value_bytes + 2
 
 
 def _pages_per_key(key_bytes: int, sizes: Sequence[tuple[int, float]]) -> float:
@@ -63,9 +76,9 @@ def _pages_per_key(key_bytes: int, sizes: Sequence[tuple[int, float]]) -> float:
 
 def _chunks(key_bytes: int, value_bytes: int) -> tuple[int, int]:
     """Size and number of the chunks of an item."""
-    need = _HEADER_BYTES + key_bytes + 1 + value_bytes + 2
+    need = item_bytes(key_bytes, value_bytes)
     size = _SMALLEST_CHUNK_BYTES
     while size < need and size < LARGEST_CHUNK_BYTES:
-        grown = int(size * _GROWTH)
+        grown = int(size * CHUNK_GROWTH)
         size = min(LARGEST_CHUNK_BYTES, -(-grown // _ALIGNMENT) * _ALIGNMENT)
     return size, -(-need // size)

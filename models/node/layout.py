@@ -52,18 +52,18 @@ BY_CODE = {
 }
 
 
-def _words_of(record: str) -> dict[str, int]:
+def _record_words(record: str) -> dict[str, int]:
     """In which word of a record each field begins."""
     fields: Mapping[str, Any] = RECORDS[record].fields or {}
     return {name: field[1] // _WORD.itemsize for name, field in fields.items()}
 
 
-_IN_HEAD, _IN_THREAD = _words_of("node"), _words_of("thread")
+_IN_HEAD, _IN_THREAD = _record_words("node"), _record_words("thread")
 _HEAD_WORDS, _THREAD_WORDS = (
     RECORDS[name].itemsize // _WORD.itemsize for name in ("node", "thread")
 )
 # A ring and a line of clients differ in what they point to only.
-_MASK, _ENTRIES = _words_of("ring")["mask"], _words_of("ring")["entries"]
+_MASK, _ENTRIES = _record_words("ring")["mask"], _record_words("ring")["entries"]
 
 _DURATIONS = [name for name, kind in NodeTimes.__annotations__.items() if kind is int]
 _durations_of = attrgetter(*_DURATIONS)

@@ -26,20 +26,19 @@ from ..cost.schema import MOST_SHARDS
 from ..engines.commands import LOG
 from ..engines.profile import EngineProfile
 from ..footprint.answers import forking_of, of_node
-from ..footprint.baseline import process_bytes
 from ..footprint.limits import Room, gib, host_limit, room
 from ..footprint.node import node_room
 from ..footprint.schema import MemoryScenario
-from ..footprint.weigh import beside_of, node_of, weigh
+from ..footprint.weigh import beside_of, node_of, process_bytes, weigh
 from ..layouts.generations import generation
 from ..layouts.tables import SLOTS
-from ..memory.key_lines import SLABS
+from ..memory.contents import SLABS
 from ..prediction.system import System
 from ..scenario.schema import GeneratorSettings, Scenario
 from ..scenario.workload import Zipf
 from ..step_times.inputs import NodeInputs
+from ..step_times.persistence import code_shares
 from ..step_times.stages import node_times
-from ..step_times.stalls import code_shares
 from .schema import PlanDemand, PlanScenario
 
 MANAGED = "cache."

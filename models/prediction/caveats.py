@@ -11,8 +11,8 @@ from ..engines.profile import EngineProfile
 from ..node.setup import DRAWS as NODE_DRAWS
 from ..scenario.command_table import DESCRIBED_BY
 from ..scenario.schema import Scenario
-from ..step_times.sharing import sharing
-from ..step_times.tls import only_the_main_thread
+from ..step_times.cores import sharing
+from ..step_times.wire import only_the_main_thread
 from .system import System
 
 SELDOM_S = 60.0

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from ..node.policies import under_policy
 from ..node.setup import NO_LIMIT, NodeSetup
-from ..step_times.forking import do_reads
+from ..step_times.cores import beside_server, interruption_gap_ps
 from ..step_times.inputs import NodeInputs, kept
-from ..step_times.interruptions import interruption_gap_ps
-from ..step_times.locks import item_locks, list_shares
 from ..step_times.persistence import fsyncs_always
-from ..step_times.sharing import beside_server
-from ..step_times.tls import connection_gap_ps
+from ..step_times.policy_times import do_reads, item_locks, list_shares
 from ..step_times.wire import (
     ETHERNET_HEADER_BYTES,
     IP_TCP_HEADER_BYTES,
+    connection_gap_ps,
     read_limit_bytes,
     segment_bytes,
     write_limit_bytes,

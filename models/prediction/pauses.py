@@ -2,7 +2,7 @@
 
 A hypervisor that gives the core to another machine, or a program that runs for its whole time
 slice, takes it away a few times a second. A window that is simulated holds none of these or a few
-by chance, so they are left out there (`step_times/interruptions.py`) and added here to what it
+by chance, so they are left out there (`step_times/cores.py`) and added here to what it
 says, by how often a capture saw a busy core lose how much time.
 
 A pause of length D hits the requests that wait for that core. In an open loop they go on arriving:
@@ -39,11 +39,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from forecache.hwprofiles.assumed import ASSUMED_INTERRUPTIONS
+from forecache.hwprofiles.completion import ASSUMED_INTERRUPTIONS
 from forecache.hwprofiles.speed import HostSpeed, asleep_us
 from forecache.sim.histogram import N_BUCKETS, LatencyHistogram, bucket_bounds_ps
 
-from ..step_times.interruptions import LONGEST_INTERRUPTION_US, late_wake_ups
+from ..step_times.cores import LONGEST_INTERRUPTION_US, late_wake_ups
 from .run_length import SATURATED
 
 if TYPE_CHECKING:

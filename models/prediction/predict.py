@@ -29,7 +29,7 @@ from ..results.points import QUANTILES, MemoryBandwidth, NextBottleneck, Uncerta
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
 from ..step_times.inputs import NodeInputs
-from ..step_times.stalls import code_shares
+from ..step_times.persistence import code_shares
 from ..step_times.workload_caches import scenario_memory_load
 from .pauses import longest_probable_ms
 from .run_length import (

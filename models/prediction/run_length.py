@@ -14,10 +14,10 @@ from forecache.sim.effort import check_work
 from forecache.sim.processes import usable_cores
 
 from ..node.simulate import Flow, NodeResult
+from ..step_times.cores import shares_cores
 from ..step_times.inputs import NodeInputs
-from ..step_times.sharing import shares_cores
-from ..step_times.stalls import stalls_of
-from ..step_times.tls import connection_gap_ps
+from ..step_times.persistence import stalls_of
+from ..step_times.wire import connection_gap_ps
 from .node_setup import (
     CONTROL_SPEEDUP,
     GROW_PERIOD_PS,

@@ -10,8 +10,8 @@ import numpy as np
 from ..node.setup import NodeTimes
 from ..node.simulate import NodeResult, simulate_node
 from ..step_times.inputs import NodeInputs, kept
+from ..step_times.persistence import code_shares, stalls_of
 from ..step_times.stages import node_times
-from ..step_times.stalls import code_shares, stalls_of
 from .node_setup import node_setup
 from .run_length import (
     MOST_REQUESTS,

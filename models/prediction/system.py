@@ -19,12 +19,11 @@ from ..engines.commands import check_commands, check_trace
 from ..engines.generator import GeneratorProfile, GeneratorWork
 from ..engines.profile import EngineProfile, EngineWork
 from ..scenario.schema import Scenario
-from ..step_times.disk import ASSUMED_DISK, DiskTimes
-from ..step_times.inputs import NodeInputs
-from ..step_times.locks import moves_items
+from ..step_times.cores import Sharing, shared_physical_cores, shares_cores, sharing
+from ..step_times.inputs import ASSUMED_DISK, DiskTimes, NodeInputs
 from ..step_times.persistence import check_persistence
-from ..step_times.sharing import Sharing, shared_physical_cores, shares_cores, sharing
-from ..step_times.tls import check_abilities, only_the_main_thread
+from ..step_times.policy_times import moves_items
+from ..step_times.wire import check_abilities, only_the_main_thread
 from .uncertainty import (
     Draw,
     Drawn,

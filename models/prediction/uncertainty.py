@@ -24,7 +24,7 @@ from forecache.sim.streams import uniform
 
 from ..engines.generator import GeneratorProfile
 from ..engines.profile import EngineProfile, load_engine
-from ..step_times.disk import DISK_RANGES, DiskTimes
+from ..step_times.inputs import DISK_RANGES, DiskTimes
 
 Range = tuple[float, float, float]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Annotated
 
 from pydantic import BeforeValidator
@@ -42,6 +42,17 @@ def is_newer(version: str, known: Iterable[str]) -> bool:
         return False
     asked, latest = version_numbers(version)[:2], version_numbers(newest(known))[:2]
     return asked > latest and asked[0] <= latest[0] + 1
+
+
+def find_version(version: str, known: Collection[str]) -> str | None:
+    """The known version whose rules a version has, None if there is none.
+
+    Its own; that of its release, 8.0 for 8.0.1; or the newest, where it is newer than all known.
+    """
+    for spelling in (version, minor_version(version)):
+        if spelling in known:
+            return spelling
+    return newest(known) if known and is_newer(version, known) else None
 
 
 def taken_as_newest(engine: str, version: str, known: str) -> str:

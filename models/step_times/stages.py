@@ -19,15 +19,20 @@ from ..engines.profile import EngineWork
 from ..memory.lines import LINE_BYTES
 from ..node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from .command_times import CommandTimes, command_times
-from .forking import sharing_out
+from .cores import interruption_table_ps, shares_cores, wake_latencies_ns
 from .inputs import NodeInputs, user_rate
-from .interruptions import interruption_table_ps, wake_latencies_ns
-from .locks import SECTIONS, futex_ns, item_locks, list_table, lock_table, section_ns
-from .persistence import LogTimes, copy_on_write_ps, log_times
-from .sharing import shares_cores
-from .stalls import stall_shares, with_stalls
-from .tls import TlsTimes, tls_times
+from .persistence import LogTimes, copy_on_write_ps, log_times, stall_shares, with_stalls
+from .policy_times import (
+    SECTIONS,
+    futex_ns,
+    item_locks,
+    list_table,
+    lock_table,
+    section_ns,
+    sharing_out,
+)
 from .values import FREE_PUSH_SHARE
+from .wire import TlsTimes, tls_times
 from .workload_caches import WorkloadCaches, shared_line_ns, workload_caches
 
 KERNEL_VARIATION = 0.12

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from ..engines.commands import CommandKind
 from ..engines.profile import EngineProfile
-from ..memory.key_lines import VALUE, structures
+from ..memory.contents import VALUE, structures
 from ..memory.lines import Structure
 from ..memory.waits import Waits
 from ..scenario.schema import Scenario
 from .inputs import NodeInputs
-from .locks import section_ns
+from .policy_times import section_ns
 
 RELEASE_SHARE = 0.5
 """Part of `value_instructions` that releases the old value; the rest makes the new one (assumed: an

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..engines.commands import CommandKind, execute_instructions, instructions_per_item
-from ..memory.bandwidth import MemoryLoad, loaded_curve, memory_load
 from ..memory.caches import (
     CacheTimes,
     buffer_dram_lines,
@@ -13,12 +12,12 @@ from ..memory.caches import (
     cache_times,
     line_wait_ns,
 )
-from ..memory.contention import written_in_turn_ns
+from ..memory.contention import MemoryLoad, loaded_curve, memory_load, written_in_turn_ns
 from ..memory.contents import command_structures, keys_asked, keyspace, populations
 from ..memory.lines import LINE_BYTES
 from ..memory.waits import Waits, items_in_flight, waits_of
 from .inputs import NodeInputs, kept
-from .tls import SESSION_LINES
+from .wire import SESSION_LINES
 
 CONNECTION_LINES = 48
 """Lines of kernel and engine state a connection owns: socket, receive queue, client (assumed; a

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined
 
-from forecache.hwprofiles.files import dump_yaml
-from forecache.hwprofiles.yaml_text import load_yaml
+from forecache.hwprofiles.files import dump_yaml, load_yaml
 from forecache.models.advice.quick_estimate import ERROR
 from forecache.sim.errors import InputError
 from forecache.sim.installing import install_command

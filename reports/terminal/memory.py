@@ -7,12 +7,12 @@ from rich.table import Table
 from rich.text import Text
 
 from forecache.models.footprint.answers import (
+    Fitting,
     ForkedMemory,
     MemoryAnswer,
     MemoryPoint,
     PopulationMemory,
 )
-from forecache.models.footprint.fitting import Fitting
 
 from ..text.formats import UNKNOWN, byte_size, count, plain
 from ..text.quantities import estimate_text

@@ -21,7 +21,7 @@ from forecache.calibration.doctor.diagnose import (
     simulation_speed,
     version_in,
 )
-from forecache.hwprofiles.capture.surroundings import MachineNoise
+from forecache.hwprofiles.capture.machine import MachineNoise
 from forecache.reports.terminal.doctor import print_diagnosis
 from forecache.sim.installing import install_command
 from forecache.sim.plain import plain

@@ -67,19 +67,19 @@ def test_bandwidth_grows_with_size_and_a_burst_is_no_less_than_the_baseline(fami
 @pytest.mark.parametrize("family", [name for name in sorted(BY_FAMILY) if name not in ("r3", "m1")])
 def test_a_price_is_so_much_a_vcpu_and_so_much_a_gib(family: str) -> None:
     """A digit mistaken anywhere in a table would show here."""
-    rows = [row for row in BY_FAMILY[family] if row.price_usd_per_hour is not None]
+    rows = [row for row in BY_FAMILY[family] if row.usd_per_hour is not None]
     ratios = sorted({row.memory_gib / row.vcpus for row in rows})
     for row in rows:
-        assert row.price_usd_per_hour is not None
+        assert row.usd_per_hour is not None
         if row.provider == "google" and family != "t2a":
             expected = _by_vcpu_and_gib(rows, row)
         else:
             largest = max(rows, key=lambda other: other.memory_gib)
-            assert largest.price_usd_per_hour is not None
+            assert largest.usd_per_hour is not None
             size = "memory_gib" if family in ("t3", "t4g") else "vcpus"
             share = getattr(row, size) / getattr(largest, size)
-            expected = share * largest.price_usd_per_hour
-        assert row.price_usd_per_hour == pytest.approx(expected, rel=2.5e-3), (row.name, ratios)
+            expected = share * largest.usd_per_hour
+        assert row.usd_per_hour == pytest.approx(expected, rel=2.5e-3), (row.name, ratios)
 
 
 def _by_vcpu_and_gib(rows: list[Instance], row: Instance) -> float:
@@ -87,7 +87,7 @@ def _by_vcpu_and_gib(rows: list[Instance], row: Instance) -> float:
     first, *others = [other for other in rows if other.name != row.name]
     ratio = first.memory_gib / first.vcpus
     second = max(others, key=lambda other: abs(other.memory_gib / other.vcpus - ratio))
-    one, two = first.price_usd_per_hour, second.price_usd_per_hour
+    one, two = first.usd_per_hour, second.usd_per_hour
     assert one is not None
     assert two is not None
     scale = second.vcpus / first.vcpus
@@ -128,7 +128,7 @@ def test_rows_are_as_published(
     row = INSTANCES[name]
     assert (row.vcpus, row.memory_gib, row.threads_per_core) == (vcpus, memory_gib, threads)
     assert (row.steady_gbit_per_s, row.burst_gbit_per_s) == (steady, burst)
-    assert row.price_usd_per_hour == pytest.approx(usd)
+    assert row.usd_per_hour == pytest.approx(usd)
 
 
 def second_reading() -> list[dict[str, str]]:
@@ -153,7 +153,7 @@ def test_the_tables_are_what_a_second_reader_found() -> None:
             "memory_gib": row.memory_gib,
             "baseline_gbit_per_s": row.baseline_gbit_per_s,
             "burst_gbit_per_s": row.burst_gbit_per_s,
-            "usd_per_hour": row.price_usd_per_hour,
+            "usd_per_hour": row.usd_per_hour,
         }
         for name, ours in numbers.items():
             if ours is None:
@@ -248,7 +248,7 @@ def test_an_empty_cell_is_not_known(tmp_path: Path) -> None:
     file.write_text(f"# a comment\n{HEAD}\nc7g,a.large,2,4,,,,,\n")
     [row] = read_instances(file, families())
     assert row.steady_gbit_per_s is None
-    assert row.price_usd_per_hour is None
+    assert row.usd_per_hour is None
 
 
 OWN = """\

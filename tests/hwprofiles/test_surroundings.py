@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.hwprofiles.capture.surroundings import inspect_surroundings, measure_noise
+from forecache.hwprofiles.capture.machine import inspect_surroundings, measure_noise
 
 DMI = "sys/class/dmi/id"
 CPU = "sys/devices/system/cpu"

@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.hwprofiles.yaml_text import MOST_DEPTH, load_yaml
+from forecache.hwprofiles.files import MOST_DEPTH, load_yaml
 
 
 def _chain(below: str, length: int) -> str:

@@ -13,7 +13,7 @@ from forecache.models.engines.commands import check_trace
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.node import layout as at
-from forecache.models.node.reference.arrivals import arrivals
+from forecache.models.node.reference import arrivals
 from forecache.models.node.simulate import run_compiled
 from forecache.models.prediction.node_setup import node_setup
 from forecache.models.prediction.run_length import window

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forecache.hwprofiles import load_host
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
-from forecache.models.memory.bandwidth import USUAL_CURVE, factor_at, loaded_curve, memory_load
+from forecache.models.memory.contention import USUAL_CURVE, factor_at, loaded_curve, memory_load
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.prediction.simulation import times_of
 from forecache.models.prediction.system import System

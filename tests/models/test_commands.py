@@ -21,8 +21,12 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.footprint.answers import memory
 from forecache.models.layouts.generations import generation
-from forecache.models.memory.collection_lines import collection_structures, packed_entry_bytes
-from forecache.models.memory.contents import command_structures, keys_asked
+from forecache.models.memory.contents import (
+    collection_structures,
+    command_structures,
+    keys_asked,
+    packed_entry_bytes,
+)
 from forecache.models.memory.lines import Structure
 from forecache.models.memory.waits import items_in_flight
 from forecache.models.node import layout as at

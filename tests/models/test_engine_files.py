@@ -10,7 +10,6 @@ import yaml
 
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.engines import profile as profiles
-from forecache.models.engines.completion import complete
 from forecache.models.engines.profile import WORK_NAMES, list_engines, load_engine
 from forecache.sim.errors import InputError
 
@@ -75,7 +74,7 @@ def test_shipped_files_repeat_no_work_of_the_profile_they_name() -> None:
         if "widen" not in data.get("reuse", {}):
             continue
         own = {name: data.pop(name, {}) for name in ("work", "commands")}
-        without = profiles._profile_of({**data, "sources": {
+        without = profiles._completed_profile({**data, "sources": {
             **load_engine(data["id"]).sources, **load_engine(data["reuse"]["from"]).sources,
         }}, file=path.name)  # fmt: skip
         for part, numbers in own.items():
@@ -179,10 +178,11 @@ def test_a_file_of_redis_without_a_version_is_told(tmp_path: Path) -> None:
         loaded(tmp_path, data)
 
 
-def test_work_that_was_never_observed_is_not_reused() -> None:
+def test_work_that_was_never_observed_is_not_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     never = load_engine("redis-7.0").model_copy(update={"observed": None})
+    monkeypatch.setattr(profiles, "_shipped_profile", lambda _id: never)
     with pytest.raises(InputError, match=r"'reuse\.from': found 'redis-7\.0'.*not observed"):
-        complete(TAKEN, file="mine.yaml", numbers=WORK_NAMES, load=lambda _id: never)
+        profiles._completed_profile(TAKEN, file="mine.yaml")
 
 
 def test_reuse_without_a_factor_is_told(tmp_path: Path) -> None:

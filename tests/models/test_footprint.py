@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence.articles.used_memory import used_memory_bytes
-from forecache.models.footprint.fitting import Mixture, keys_that_fit, limits_of
+from forecache.models.footprint.answers import Mixture, keys_that_fit, limits_of
 from forecache.models.footprint.schema import (
     Hashes,
     Lists,

@@ -19,8 +19,8 @@ from forecache.models.footprint.errors import (
 from forecache.models.footprint.schema import MemoryScenario, Strings
 from forecache.models.footprint.weigh import NodeFootprint, beside_of, key_weight, node_of, weigh
 from forecache.models.layouts.allocator import size_class, untouched_bytes
+from forecache.models.layouts.blocks import query_buffer_bytes, spare_room
 from forecache.models.layouts.generations import GENERATIONS, generation
-from forecache.models.layouts.strings import query_buffer_bytes, spare_room
 from forecache.models.layouts.tables import last_moving, slot_tables_bytes, table_bytes
 from forecache.sim.statistics import Estimate
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.assumed import ASSUMED_SOFTIRQ_NS
+from forecache.hwprofiles.completion import ASSUMED_SOFTIRQ_NS
 from forecache.models.advice.answers import load_cases, thread_candidates
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
@@ -18,7 +18,7 @@ from forecache.models.prediction.simulation import times_of
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case, expand
-from forecache.models.step_times.sharing import sharing
+from forecache.models.step_times.cores import sharing
 from forecache.sim.errors import InputError
 
 SYSTEM = System(

@@ -1,5 +1,7 @@
 """Layouts against published per-key totals and against tables filled at random."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,11 +9,13 @@ from hypothesis import strategies as st
 
 from forecache.models.engines.profile import list_engines
 from forecache.models.layouts.allocator import size_class
-from forecache.models.layouts.generations import engines, generation
-from forecache.models.layouts.strings import sds_bytes
+from forecache.models.layouts.blocks import sds_bytes
+from forecache.models.layouts.generations import KeyLayout, engines, generation
 from forecache.models.layouts.tables import hash_table_load
-from forecache.models.memory.key_lines import LAYOUTS, child_share, structures
+from forecache.models.memory.contents import child_share, structures
 from forecache.models.memory.lines import LINE_BYTES
+
+LAYOUTS = get_args(KeyLayout)
 
 # Bytes per key without buckets, for 16-byte keys: Redis 7.2, Valkey 8.0, 8.1 and 9.1. From the
 # allocator's size classes; the totals for 16-byte values are those of valkey.io's measurement.

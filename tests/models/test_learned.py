@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
+from forecache.hwprofiles.completion import Learned, with_learned
 from forecache.hwprofiles.files import parse
-from forecache.hwprofiles.learned import Learned, with_learned
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine

@@ -22,12 +22,7 @@ from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.caveats import not_covered
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.scenario.workload import HotSetPopularity, Workload, Zipf
-from forecache.models.step_times.locks import (
-    item_locks,
-    list_shares,
-    list_table,
-    lock_table,
-)
+from forecache.models.step_times.policy_times import item_locks, list_shares, list_table, lock_table
 from forecache.sim.errors import InputError
 from verification.nodes.sample_node import GET, SET, sample_setup, sample_times
 

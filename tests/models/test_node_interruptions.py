@@ -14,7 +14,7 @@ from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.node.policies import POLICIES
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult, simulate_node
-from forecache.models.step_times.interruptions import (
+from forecache.models.step_times.cores import (
     LONGEST_INTERRUPTION_US,
     interruption_gap_ps,
     interruption_table_ps,

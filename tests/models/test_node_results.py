@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from forecache.models.node import layout as at
-from forecache.models.node.conservation import check_conservation
 from forecache.models.node.policies import POLICIES
-from forecache.models.node.simulate import NodeResult, run_compiled, simulate_node
+from forecache.models.node.simulate import (
+    NodeResult,
+    check_conservation,
+    run_compiled,
+    simulate_node,
+)
 from verification.nodes.sample_node import sample_setup, sample_times
 
 WINDOW = {"warmup_ps": 10**9, "end_ps": 11 * 10**9, "series_ps": 10**9}

@@ -9,8 +9,8 @@ import pytest
 from forecache.models.breakdown.latency import STATIONS, sample, time_by_station
 from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import run_node, run_reference
-from forecache.models.node.reference.trace import Step, TracedNode, TracedRequest
 from forecache.models.node.setup import NodeSetup
+from forecache.models.node.trace import Step, TracedNode, TracedRequest
 from verification.nodes.sample_node import sample_setup, sample_times
 
 LOADS: dict[str, dict[str, Any]] = {

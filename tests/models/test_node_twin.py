@@ -8,11 +8,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from forecache.models.node import layout as at
-from forecache.models.node.conservation import check_conservation
 from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import ReferenceNode, run_reference
 from forecache.models.node.setup import JITTER_ONE, NO_LIMIT, QUANTILES, NodeSetup
-from forecache.models.node.simulate import COUNTERS, run_compiled
+from forecache.models.node.simulate import COUNTERS, check_conservation, run_compiled
 from forecache.models.step_times.stages import sibling_scale
 from forecache.sim.native import library
 from verification.nodes.sample_node import sample_setup, sample_times

@@ -12,7 +12,7 @@ from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.footprint.schema import Hashes, Sets, Strings
 from forecache.models.footprint.weigh import NodeFootprint, key_weight
 from forecache.models.layouts.generations import generation
-from forecache.models.memory.key_lines import structures
+from forecache.models.memory.contents import structures
 from forecache.models.node.setup import NodeTimes
 from forecache.models.scenario.schema import Scenario
 from forecache.models.step_times.inputs import NodeInputs

@@ -2,7 +2,7 @@
 
 import math
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evidence.overcommit.adaptive_rate import AdaptiveRate, migrate_adaptively
-from forecache.models.memory.key_lines import LAYOUTS
+from forecache.models.layouts.generations import KeyLayout
 from forecache.models.over_time.overcommit.dirtying import (
     PAGE_BYTES,
     EvenWrites,
@@ -23,6 +23,8 @@ from forecache.models.over_time.overcommit.manager import dirtying_of
 from forecache.models.over_time.overcommit.precopy import MigrationLimits, migrate
 from forecache.models.over_time.overcommit.schema import Machines
 from forecache.models.scenario.workload import Zipf
+
+LAYOUTS = get_args(KeyLayout)
 
 MB = 1e6
 

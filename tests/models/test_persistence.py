@@ -18,18 +18,18 @@ from forecache.models.prediction.simulation import run, times_of
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
-from forecache.models.step_times.disk import (
+from forecache.models.step_times.inputs import (
     DISK_RANGES,
     FILE_BYTE_NS,
     FORK_MS_PER_GIB,
     DiskTimes,
+    NodeInputs,
 )
-from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.persistence import (
     check_persistence,
     copied_pages_per_write,
+    stalls_of,
 )
-from forecache.models.step_times.stalls import stalls_of
 from forecache.sim.errors import InputError
 from verification.nodes.sample_node import SET, sample_setup, sample_times
 

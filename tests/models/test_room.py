@@ -10,6 +10,8 @@ from forecache.hwprofiles import load_host
 from forecache.models.engines.profile import load_engine
 from forecache.models.footprint.answers import memory
 from forecache.models.footprint.limits import (
+    FRAGMENTATION,
+    PAGE_BYTES,
     SYSTEM_SHARE,
     Room,
     host_limit,
@@ -18,7 +20,6 @@ from forecache.models.footprint.limits import (
     room,
 )
 from forecache.models.footprint.node import node_room
-from forecache.models.footprint.resident import FRAGMENTATION, PAGE_BYTES
 from forecache.models.footprint.schema import Forking
 from forecache.models.layouts.slabs import bytes_of_keys, keys_that_fit
 from forecache.models.over_time.cluster.memory import MemoryWatch

@@ -13,7 +13,7 @@ from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.caveats import not_covered
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
-from forecache.models.step_times.sharing import Sharing, shared_physical_cores
+from forecache.models.step_times.cores import Sharing, shared_physical_cores
 from forecache.models.step_times.stages import node_times, sibling_scale
 from verification.nodes.sample_node import sample_setup, sample_times
 

@@ -218,7 +218,7 @@ def test_a_fleet_costs_its_hosts_and_is_compared_with_all_that_it_promises() -> 
 
 
 def test_an_instance_gives_the_price_and_has_to_be_large_enough() -> None:
-    [price] = [i.price_usd_per_hour for i in list_instances() if i.name == "r7g.2xlarge"]
+    [price] = [i.usd_per_hour for i in list_instances() if i.name == "r7g.2xlarge"]
     found = run(cost={"instance": "r7g.2xlarge"})
     assert found.tables[0].rows[0][2] == pytest.approx(6 * price)
     assert "us-east-1" in found.tables[0].title

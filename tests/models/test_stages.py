@@ -25,8 +25,8 @@ from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.command_times import copied_value_bytes
+from forecache.models.step_times.cores import late_wake_ups, wake_latencies_ns
 from forecache.models.step_times.inputs import NodeInputs, user_rate
-from forecache.models.step_times.interruptions import late_wake_ups, wake_latencies_ns
 from forecache.models.step_times.stages import code_table, jitter_table, node_times
 from forecache.models.step_times.wire import (
     RECEIVED_AT_ONCE_BYTES,

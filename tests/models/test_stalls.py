@@ -17,7 +17,7 @@ from forecache.models.prediction.simulation import pilot_run, run, times_of
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs
-from forecache.models.step_times.stalls import Stall, code_shares, with_stalls
+from forecache.models.step_times.persistence import Stall, code_shares, with_stalls
 from forecache.sim.errors import InputError
 from verification.nodes.sample_node import sample_setup, sample_times
 

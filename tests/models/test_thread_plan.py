@@ -28,7 +28,7 @@ from forecache.models.advice.thread_plan import (
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.scenario.schema import Scenario
-from forecache.models.step_times.sharing import Sharing, shared_physical_cores
+from forecache.models.step_times.cores import Sharing, shared_physical_cores
 from forecache.sim.words import NO_CLEAR_DIFFERENCE
 from tests.live_engine import not_live
 

@@ -15,8 +15,7 @@ from forecache.models.prediction.simulation import run, times_of
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario, TlsSettings
 from forecache.models.scenario.sweeps import expand
-from forecache.models.step_times.tls import SESSION_LINES, SESSION_LINES_AT_ONCE
-from forecache.models.step_times.wire import segment_bytes
+from forecache.models.step_times.wire import SESSION_LINES, SESSION_LINES_AT_ONCE, segment_bytes
 from forecache.sim.errors import InputError
 
 HOST = load_host("graviton3-c7g.16xlarge")

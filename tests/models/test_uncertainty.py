@@ -18,7 +18,7 @@ from forecache.models.prediction.uncertainty import (
     draw_host,
     draw_ranges,
 )
-from forecache.models.step_times.disk import DISK_RANGES
+from forecache.models.step_times.inputs import DISK_RANGES
 from tests.models.made_profiles import prior
 
 DRAWS = 4000

@@ -5,7 +5,7 @@ import pytest
 from forecache.calibration.observe.design import TIMINGS, brief_threaded_points, design_points
 from forecache.hwprofiles import load_host
 from forecache.models.advice.answers import load_cases
-from forecache.models.step_times.sharing import check_cores
+from forecache.models.step_times.cores import check_cores
 from forecache.reports.study import OtherWork, _here, _step, expected_seconds, expected_words, rough
 
 

@@ -25,7 +25,7 @@ from forecache.models.prediction.predict import (
 )
 from forecache.models.prediction.run_length import SATURATED, slices_ps
 from forecache.models.results.points import Point
-from forecache.models.step_times.stalls import stalls_of
+from forecache.models.step_times.persistence import stalls_of
 
 from .breach import Breach, Held
 from .draws import Draws

@@ -1,6 +1,6 @@
 // The main thread of the two asynchronous policies, which never waits for its I/O threads.
 //
-// It does the steps of the reference execution (`JobQueues` in `reference/io_threads.py`) in the
+// It does the steps of the reference execution (`JobQueues` in `policies/io_threads.py`) in the
 // same order. The queue discipline, job_rings.h or shared_jobs.h, includes this file after it has
 // said with which jobs a client gets no further one (`BUSY`) and whether pending writes start
 // threads (`STARTS_FOR_WRITES`), and then defines what is declared here.

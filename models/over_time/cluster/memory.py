@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...footprint.baseline import PROCESS_BYTES
 from ...footprint.limits import MemoryLimit, Room, host_limit, managed_limit, room
+from ...footprint.weigh import PROCESS_BYTES
 
 if TYPE_CHECKING:
     from ...prediction.system import System

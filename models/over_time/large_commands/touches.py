@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...layouts.allocator import size_class
-from ...layouts.strings import sds_bytes
+from ...layouts.blocks import sds_bytes
 from .work import Layout, buckets_of, moved_entries
 
 _BUCKET_SLOTS = 7

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...memory.key_lines import structures
+from ...memory.contents import structures
 from ...memory.lines import LINE_BYTES, rank_classes
 from ...scenario.workload import Popularity
 
@@ -145,7 +145,7 @@ def key_writes(
     """How an engine that holds strings writes its memory.
 
     What a key consists of and how large it is are those of the node model
-    (`models/memory/key_lines.py`). Buffers of clients and the kernel's pages, a few MB that are
+    (`models/memory/contents.py`). Buffers of clients and the kernel's pages, a few MB that are
     always dirty, are left out.
 
     Parameters

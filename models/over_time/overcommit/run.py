@@ -336,11 +336,11 @@ def host_price(cost: FleetCost) -> HourlyPrice:
     if cost.usd_per_host_hour is not None:
         return HourlyPrice(cost.usd_per_host_hour, str(cost.source))
     [(found, usd)] = [
-        (row, row.price_usd_per_hour)
+        (row, row.usd_per_hour)
         for row in list_instances()
-        if row.name == cost.instance and row.price_usd_per_hour is not None
+        if row.name == cost.instance and row.usd_per_hour is not None
     ]
-    note = f"{found.name} on demand in {found.region}, {found.price_date}"
+    note = f"{found.name} on demand in {found.region}, {found.priced}"
     return HourlyPrice(usd, note)
 
 

@@ -316,7 +316,7 @@ class OvercommitScenario(_Record):
         return self
 
     def _check_instance(self, name: str) -> None:
-        priced = [row for row in list_instances() if row.price_usd_per_hour is not None]
+        priced = [row for row in list_instances() if row.usd_per_hour is not None]
         memory_gb = {row.name: row.memory_gib * 2**30 / 1e9 for row in priced}
         if name not in memory_gb:
             valid = "an instance that `forecache catalog` lists with a price"

@@ -21,7 +21,7 @@ from forecache.hwprofiles.speed import HostSpeed
 
 from ....engines.profile import EngineProfile
 from ....scenario.schema import Scenario
-from ....step_times.tls import ACCEPT_INSTRUCTIONS, tls_times
+from ....step_times.wire import ACCEPT_INSTRUCTIONS, tls_times
 
 
 class ClientFleet:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ....step_times.disk import COPY_ON_WRITE_NS, FORK_MS_PER_GIB, PAGES_PER_WRITE
+from ....step_times.inputs import COPY_ON_WRITE_NS, FORK_MS_PER_GIB, PAGES_PER_WRITE
 from .migration_work import MigrationWork
 
 PIPELINE = 10

@@ -14,7 +14,7 @@ from forecache.hwprofiles.record import Record
 
 from ....prediction.uncertainty import Z95, Drawn, draw_ranges
 from ....results.intervals import RelativeError, student_factor
-from ....step_times.disk import FORK_MS_PER_GIB
+from ....step_times.inputs import FORK_MS_PER_GIB
 from ..slots.migration import BUFFER_LIMIT_BYTES, COMMAND_BYTES, IDLE, NodeLoad, copy_s, keys_per_s
 from ..slots.migration_work import MigrationWork, drawn_rate
 

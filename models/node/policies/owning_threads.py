@@ -14,7 +14,7 @@ from simpy import Event
 
 from forecache.sim.simpy_kernel import Activity
 
-from .node import Client, ReferenceNode
+from ..reference import Client, ReferenceNode
 
 MAIN = 0
 
@@ -42,9 +42,9 @@ class OwningThreads:
         self.from_main: list[deque[Client]] = [deque() for _ in range(threads)]
         self.running = [number == MAIN for number in range(threads)]
         """False from when a thread decides to sleep until its epoll_wait has returned."""
-        self.told_main = [False] * threads
+        self.notified_main = [False] * threads
         """By I/O thread: it wrote to the main thread's eventfd for it."""
-        self.told = [False] * threads
+        self.notified = [False] * threads
         """By I/O thread: the main thread wrote to its eventfd."""
 
     # --- the main thread --------------------------------------------------------------------
@@ -58,7 +58,7 @@ class OwningThreads:
             node.count("loops")
             # Before sleeping: a look at every thread's list.
             looks = times.loop_ps + len(others) * times.scan_ps + node.flush()
-            yield self.does(MAIN, looks)
+            yield self.step(MAIN, looks)
             busy = False
             for thread in others:
                 if self.to_main[thread]:
@@ -69,9 +69,9 @@ class OwningThreads:
             self.running[MAIN] = busy
             yield from self.wait(MAIN, dont_sleep=busy)
             for thread in others:
-                if self.told_main[thread]:
-                    self.told_main[thread] = False
-                    yield self.does(MAIN, times.notice_ps)
+                if self.notified_main[thread]:
+                    self.notified_main[thread] = False
+                    yield self.step(MAIN, times.notice_ps)
                     if self.to_main[thread]:
                         yield from self.process(thread)
 
@@ -80,19 +80,19 @@ class OwningThreads:
         node, times = self.node, self.node.times
         taken = list(self.to_main[thread])
         self.to_main[thread].clear()
-        yield self.does(MAIN, times.done_ps)
+        yield self.step(MAIN, times.done_ps)
         while taken:
             batch, keys = self.take_batch(taken)
             if keys:
                 node.count("prefetch_batches")
                 node.count("prefetched_keys", keys)
-                yield self.does(MAIN, int(times.prefetch_by_keys_ps[keys]))
+                yield self.step(MAIN, int(times.prefetch_by_keys_ps[keys]))
             for client in batch:
-                parsed = self.parsed_commands(client)
-                fetched = min(self.parsed_keys(client), keys)
+                parsed = node.parsed_commands(client)
+                fetched = min(node.parsed_keys(client), keys)
                 keys -= fetched
                 execution = node.execute(client, fetched=fetched, parsed=parsed)
-                yield self.does(MAIN, times.collect_ps + execution + times.push_ps)
+                yield self.step(MAIN, times.collect_ps + execution + times.push_ps)
                 client.executed = client.read
                 self.executed.append(client)
                 if len(self.executed) == node.setup.hand_over_group:
@@ -114,30 +114,20 @@ class OwningThreads:
         batch, keys = [], 0
         while len(batch) < size and keys < 2 * limit:
             batch.append(taken.pop(0))
-            keys += self.parsed_keys(batch[-1])
+            keys += self.node.parsed_keys(batch[-1])
         keys = min(keys, 2 * limit)
         return batch, keys if keys > 1 else 0
-
-    def parsed_commands(self, client: Client) -> int:
-        """Commands that the reader parsed: the complete ones it looks ahead to, or the first."""
-        setup = self.node.setup
-        return min(client.read - client.executed, setup.lookahead if setup.whole_pipeline else 1)
-
-    def parsed_keys(self, client: Client) -> int:
-        """Keys of those commands."""
-        first = client.executed
-        return self.node.keys(client, first, first + self.parsed_commands(client))
 
     def hand_back(self, thread: int) -> Activity:
         """Join the executed clients to the list of their thread, last one first."""
         self.node.count("list_moves")
-        yield self.does(MAIN, self.node.times.done_ps)
-        tell = not self.running[thread] and not self.from_main[thread]
+        yield self.step(MAIN, self.node.times.done_ps)
+        notify = not self.running[thread] and not self.from_main[thread]
         self.from_main[thread].extend(reversed(self.executed))
         self.executed.clear()
-        if tell:
-            yield self.does(MAIN, self.telling(thread))
-            self.told[thread] = True
+        if notify:
+            yield self.step(MAIN, self.notification_ps(thread))
+            self.notified[thread] = True
             self.wake(thread)
 
     # --- an I/O thread ----------------------------------------------------------------------
@@ -148,23 +138,23 @@ class OwningThreads:
         yield self.sleep(number)
         fired = yield from self.wait(number, dont_sleep=False, slept=True)
         while True:
-            if self.told[number]:
-                self.told[number] = False
-                yield self.does(number, times.notice_ps)
+            if self.notified[number]:
+                self.notified[number] = False
+                yield self.step(number, times.notice_ps)
                 yield from self.take_back(number)
             for client in node.poll_results(fired, number):
                 if client.read_job:
                     # The main thread has it; its socket is left for later.
-                    yield self.does(number, times.scan_ps)
+                    yield self.step(number, times.scan_ps)
                     continue
-                yield self.does(number, self.reading(client))
+                yield self.step(number, self.reading_ps(client))
                 if client.read > client.executed:
                     client.read_job = True
                     if len(self.read[number]) == node.setup.hand_over_group:
                         yield from self.hand_over(number)
                     self.read[number].append(client)
             # Before sleeping.
-            yield self.does(number, times.own_turn_ps)
+            yield self.step(number, times.own_turn_ps)
             # A thread that had clients to write to polls once without sleeping: more will follow.
             busy = yield from self.take_back(number)
             self.running[number] = busy
@@ -172,23 +162,23 @@ class OwningThreads:
                 yield from self.hand_over(number)
             fired = yield from self.wait(number, dont_sleep=busy)
 
-    def reading(self, client: Client) -> int:
+    def reading_ps(self, client: Client) -> int:
         """Read and parse; returns the duration."""
         node = self.node
         duration = node.times.pop_ps + node.read(client)
         first = client.executed
-        return duration + node.parse(client, first, first + self.parsed_commands(client))
+        return duration + node.parse(client, first, first + node.parsed_commands(client))
 
     def hand_over(self, number: int) -> Activity:
         """Join what was read to the main thread's list of this thread's clients."""
         self.node.count("list_moves")
-        yield self.does(number, self.node.times.done_ps)
-        tell = not self.running[MAIN] and not self.to_main[number]
+        yield self.step(number, self.node.times.done_ps)
+        notify = not self.running[MAIN] and not self.to_main[number]
         self.to_main[number].extend(self.read[number])
         self.read[number].clear()
-        if tell:
-            yield self.does(number, self.telling(MAIN))
-            self.told_main[number] = True
+        if notify:
+            yield self.step(number, self.notification_ps(MAIN))
+            self.notified_main[number] = True
             self.wake(MAIN)
 
     def take_back(self, number: int) -> Activity:
@@ -198,22 +188,22 @@ class OwningThreads:
         if not taken:
             return False
         self.from_main[number].clear()
-        yield self.does(number, times.done_ps)
+        yield self.step(number, times.done_ps)
         for client in taken:
             client.read_job = False
-            yield self.does(number, times.pop_ps + node.write(client))
+            yield self.step(number, times.pop_ps + node.write(client))
             node.deliver_reply(client)
         return True
 
     # --- polling, sleeping and waking -------------------------------------------------------
 
-    def does(self, thread: int, duration_ps: int) -> Event:
+    def step(self, thread: int, duration_ps: int) -> Event:
         """A step of a thread, beginning now."""
         return self.node.threads[thread].agent.hold(self.node.work(thread, duration_ps))
 
     def events(self, thread: int) -> int:
         """How many eventfds of a thread are readable."""
-        return sum(self.told_main) if thread == MAIN else int(self.told[thread])
+        return sum(self.notified_main) if thread == MAIN else int(self.notified[thread])
 
     def wait(self, thread: int, *, dont_sleep: bool, slept: bool = False) -> Activity:
         """One epoll_wait; returns the clients whose sockets hold data."""
@@ -221,7 +211,7 @@ class OwningThreads:
         fired = node.poll(thread)
         while not (fired or self.events(thread) or dont_sleep):
             # On the way to sleep; what arrives meanwhile is found without blocking.
-            yield self.does(thread, times.doze_ps)
+            yield self.step(thread, times.doze_ps)
             fired = node.poll(thread)
             if fired or self.events(thread):
                 break
@@ -233,7 +223,7 @@ class OwningThreads:
             duration += node.count_block(node.unblocking_ps(node.threads[thread]))
         if thread == MAIN:
             duration += node.accept_inline()
-        yield self.does(thread, duration)
+        yield self.step(thread, duration)
         self.running[thread] = True
         return fired
 
@@ -245,7 +235,7 @@ class OwningThreads:
             self.node.wake(own, wire[0][0])
         return asleep
 
-    def telling(self, peer: int) -> int:
+    def notification_ps(self, peer: int) -> int:
         """Duration of a write to a peer's eventfd, which wakes it unless another did so."""
         node, times = self.node, self.node.times
         node.count("notifications")

@@ -7,6 +7,7 @@ never waits for its I/O threads.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +15,7 @@ from simpy import Event
 
 from forecache.sim.simpy_kernel import Activity
 
-from .node import Client, ReferenceNode
+from ..reference import Client, ReferenceNode
 
 
 class Turns:
@@ -118,13 +119,8 @@ class IoThreads:
     def read_and_parse(self, client: Client) -> int:
         """Read and parse the first command, or all where whole pipelines are parsed at once."""
         duration = self.node.read(client)
-        last = client.executed + self.parsed_commands(client)
+        last = client.executed + self.node.parsed_commands(client)
         return duration + self.node.parse(client, client.executed, last)
-
-    def parsed_commands(self, client: Client) -> int:
-        """Commands that the reader parsed: the complete ones it looks ahead to, or the first."""
-        setup = self.node.setup
-        return min(client.read - client.executed, setup.lookahead if setup.whole_pipeline else 1)
 
     def flush_log(self) -> Activity:
         """Before replies are written, logged writes go to the kernel."""
@@ -330,13 +326,15 @@ class JobQueues(IoThreads):
     def handle_reads(self, done: list[Client]) -> Activity:
         """Execute the commands of finished reads, in batches."""
         node, times = self.node, self.node.times
-        while done:
+        waiting = deque(done)
+        while waiting:
             self.turns.productive = True
-            batch, keys = self.take_batch(done)
+            batch, keys = node.take_batch(waiting, node.parsed_keys)
+            self.reads_in_flight -= len(batch)
             yield from self.look_up(keys)
             for client in batch:
-                parsed = self.parsed_commands(client)
-                fetched = min(self.parsed_keys(client), keys)
+                parsed = node.parsed_commands(client)
+                fetched = min(node.parsed_keys(client), keys)
                 keys -= fetched
                 execution = node.execute(client, fetched=fetched, parsed=parsed)
                 freeing = node.free_times_ps(client)
@@ -412,28 +410,6 @@ class JobQueues(IoThreads):
         return node.times.pop_ps + self.read_and_parse(job.client)
 
     # --- batches, and what execution leaves to be freed -------------------------------------
-
-    def take_batch(self, done: list[Client]) -> tuple[list[Client], int]:
-        """Clients for one batch, from the front of `done`, and how many keys to fetch ahead.
-
-        The batch ends with the client that fills it, by clients or by keys. A single key is not
-        fetched ahead: there is nothing to overlap its misses with.
-        """
-        limit = max(1, self.node.setup.prefetch_batch)
-        batch: list[Client] = []
-        keys = 0
-        while done and len(batch) < limit and keys < limit:
-            client = done.pop(0)
-            batch.append(client)
-            keys += self.parsed_keys(client)
-        self.reads_in_flight -= len(batch)
-        keys = min(keys, limit)
-        return batch, keys if keys > 1 else 0
-
-    def parsed_keys(self, client: Client) -> int:
-        """Keys of the commands that the reader parsed."""
-        first = client.executed
-        return self.node.keys(client, first, first + self.parsed_commands(client))
 
     def look_up(self, keys: int) -> Activity:
         """Interleaved look-up of a batch's keys."""

@@ -12,9 +12,9 @@ from collections import deque
 
 from forecache.sim.simpy_kernel import Activity
 
+from ..reference import Client, ReferenceNode
 from ..setup import rounded_capacity
 from .io_threads import Job, JobQueues, Kind
-from .node import Client, ReferenceNode
 
 
 def start(node: ReferenceNode) -> None:

@@ -12,9 +12,9 @@ from collections import deque
 
 from forecache.sim.simpy_kernel import Activity
 
+from ..reference import Client, ReferenceNode
 from ..setup import rounded_capacity
 from .io_threads import ANY_THREAD, WORK_KINDS, Job, JobQueues, Kind
-from .node import Client, ReferenceNode
 
 RESPONSES_AT_ONCE = 16
 PRIVATE_JOBS_AT_ONCE = 32

@@ -42,7 +42,7 @@ import simpy
 
 from forecache.sim.simpy_kernel import Activity, Agent, hold
 
-from ..setup import (
+from .setup import (
     KEPT_BUDGET_PS,
     OWN_CORE,
     SLICES_PER_BALANCE,
@@ -52,7 +52,7 @@ from ..setup import (
 )
 
 if TYPE_CHECKING:
-    from .threads import Threads
+    from .reference import ReferenceNode
 
 
 class State(Enum):
@@ -250,7 +250,7 @@ SharedT = TypeVar("SharedT", bound=CoreAgent)
 class Scheduler:
     """The run queues of a node's shared cores; the load generator's follow the server's."""
 
-    def __init__(self, node: Threads) -> None:
+    def __init__(self, node: ReferenceNode) -> None:
         self.node = node
         self.ranges = core_ranges(node.setup)
         self.number = n_cores(node.setup)

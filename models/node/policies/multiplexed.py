@@ -16,8 +16,7 @@ from collections import deque
 
 from forecache.sim.simpy_kernel import Activity
 
-from .node import Client, ReferenceNode
-from .threads import Thread
+from ..reference import Client, ReferenceNode, Thread
 
 Channel = deque[tuple[int, Client]]
 """Clients, with the time from which the other side can see them."""
@@ -79,15 +78,14 @@ class Multiplexed:
         yield main.hold(node.work(0, times.collect_ps))
         waiting = deque(batch)
         while waiting:
-            group, keys = self.take_group(waiting)
+            group, keys = node.take_batch(waiting, self.parsed_keys)
             if keys:
                 node.count("prefetch_batches")
                 node.count("prefetched_keys", keys)
                 yield main.hold(node.work(0, int(times.prefetch_by_keys_ps[keys])))
             for client in group:
                 parsed = self.parsed_commands(client)
-                keys_parsed = self.node.keys(client, client.executed, client.executed + parsed)
-                fetched = min(keys_parsed, keys)
+                fetched = min(self.parsed_keys(client), keys)
                 keys -= fetched
                 freeing = node.free_times_ps(client)
                 node.count("freed_values", len(freeing))
@@ -101,26 +99,14 @@ class Multiplexed:
             yield main.hold(node.work(0, node.count_wake(node.wake_core_ps(thread))))
         self.hand_over(batch, self.replies[number], thread)
 
-    def take_group(self, waiting: deque[Client]) -> tuple[list[Client], int]:
-        """Clients to be executed together, and how many of their keys to look up ahead.
-
-        A group ends with the client that fills it. What the main thread has still to parse it
-        can't look up, and a single key has nothing to overlap its misses with.
-        """
-        limit = max(1, self.node.setup.prefetch_batch)
-        group: list[Client] = []
-        keys = 0
-        while waiting and len(group) < limit and keys < limit:
-            group.append(waiting.popleft())
-            client = group[-1]
-            parsed = self.parsed_commands(client)
-            keys += self.node.keys(client, client.executed, client.executed + parsed)
-        keys = min(keys, limit)
-        return group, keys if keys > 1 else 0
-
     def parsed_commands(self, client: Client) -> int:
         """Commands its I/O thread has parsed: all, or none."""
         return client.read - client.executed if self.node.setup.whole_pipeline else 0
+
+    def parsed_keys(self, client: Client) -> int:
+        """Keys of those commands."""
+        first = client.executed
+        return self.node.keys(client, first, first + self.parsed_commands(client))
 
     def sleep_main(self) -> Activity:
         """Sleep until an I/O thread hands something over."""

@@ -20,10 +20,9 @@ import simpy
 
 from forecache.sim.simpy_kernel import Agent
 
-from ..setup import NodeSetup, NodeTimes
-from .arrivals import ANY_COMMAND
-from .node import Client, Command, ReferenceNode
+from .reference import ANY_COMMAND, Client, Command, ReferenceNode
 from .scheduler import CoreAgent
+from .setup import NodeSetup, NodeTimes
 
 NETWORK_OUT, POLL, NETWORK_BACK = "network out", "poll", "network back"
 SEND, READ, LOOK_UP, EXECUTE, WRITE, RECEIVE = (

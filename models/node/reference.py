@@ -9,13 +9,13 @@ The life of a request
 
 1. **A client sends.** A client is one connection. In a closed loop it sends a batch of `pipeline`
    commands, waits until it has all replies, perhaps thinks, and sends the next batch. In an open
-   loop requests fall due by themselves, and each takes the connection that has been idle longest. A
-   thread of the load generator makes the `send` call for its clients, one after the other. Which
-   command a request is, and how large its value, is drawn from one address of the random streams:
-   seed, replication, client, number of the request.
+   loop requests fall due by themselves (`arrivals`), and each takes the connection that has been
+   idle longest. A thread of the load generator makes the `send` call for its clients, one after the
+   other. Which command a request is, and how large its value, is drawn from one address of the
+   random streams: seed, replication, client, number of the request.
 2. **The network carries it.** On the same host the request is in the server's socket at once.
    Otherwise bandwidth, packet rate and the connection's own limit delay it, then the wire
-   (`network.py`); an interrupt core may have to take its packets to the socket.
+   (`SimulatedNetwork`); an interrupt core may have to take its packets to the socket.
 3. **epoll reports the socket.** If the thread that watches the socket is asleep in `epoll_wait`,
    the request wakes it, which takes time. If it is busy, the request waits until that thread polls
    again: this is where requests queue. One `epoll_wait` returns every socket that holds data, so a
@@ -30,12 +30,22 @@ The life of a request
    request complete, so a busy load generator adds to the latency. In a closed loop the next batch
    leaves from here.
 
-With one thread, the event loop below does 3 to 6 for all clients in turn. With I/O threads a policy
-shares these steps out between threads, in a module of its own: `fork_join` (Redis 6 and 7, Valkey
-7.2), `asynchronous` (Valkey 8.0 to 9.0), `shared_queues` (Valkey 9.1), `owning_threads` (Redis 8),
-`multiplexed` (ElastiCache), `locked_threads` (Memcached). They take the same steps, those of
-`ReferenceNode`; `io_threads.py` has what the first three share. `threads.py` says what Linux does
-to threads (sleep, wake-ups, interruptions), `scheduler.py` which of them has a core.
+What this file has, in order
+----------------------------
+
+The state of a connection; the event loop of one thread, which does 3 to 6 for all clients in turn;
+`ReferenceNode`, whose methods are the steps 1 to 8 and then what Linux does to threads (how long a
+step takes if it is interrupted or shares a physical core, sleeping, waking); the load generator;
+when requests fall due; the network interface; how to run it all.
+
+With I/O threads a policy shares these steps out between threads, in a module of its own in
+`policies/`: `fork_join` (the main thread waits for its I/O threads: Redis 6 and 7, Valkey 7.2),
+`asynchronous` (it does not, and each has a ring of jobs: Valkey 8.0 to 9.0), `shared_queues` (the
+same with one queue of jobs: Valkey 9.1; `io_threads.py` has what these three share),
+`owning_threads` (I/O threads with clients of their own: Redis 8), `multiplexed` (the same, handing
+over in batches: ElastiCache), `locked_threads` (threads that execute by themselves, under locks:
+Memcached). `scheduler.py` says which thread runs where there are fewer cores than threads, and
+`trace.py` records every step and request of a run.
 
 How to read a process
 ---------------------
@@ -54,8 +64,8 @@ from __future__ import annotations
 
 import itertools
 from bisect import insort
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TypeVar
@@ -65,26 +75,49 @@ from simpy import Event
 
 from forecache.sim.calendar import INFINITY_PS
 from forecache.sim.histogram import LatencyHistogram
-from forecache.sim.simpy_kernel import Activity, Agent
+from forecache.sim.simpy_kernel import Activity, Agent, new_environment
 from forecache.sim.streams import draw4, exponential_ps, to_unit
 
-from ..policies import POLICIES, under_policy
-from ..setup import (
+from .policies import POLICIES, under_policy
+from .scheduler import CoreAgent, Scheduler
+from .setup import (
     BIG_ARGUMENT_BYTES,
     DRAWS,
     JITTER_ONE,
+    QUANTILES,
     SENT_PS,
     NodeSetup,
     NodeTimes,
     owner_of,
     rounded_capacity,
 )
-from .arrivals import ANY_COMMAND, arrivals
-from .scheduler import CoreAgent
-from .threads import Threads
 
+# Kinds of random draws: each has streams of its own.
 REQUEST_DRAWS = 1
+ARRIVAL_DRAWS = 2
+INTERRUPTION_DRAWS = 3
 CONNECTION_DRAWS = 4
+WAKE_UP_DRAWS = 6
+PIECE_DRAWS = 9
+
+UNIT = 1 << 40
+"""An exponential of mean one is drawn as a whole number of this part."""
+
+ANY_COMMAND = -1
+"""In place of a command's code: it is drawn."""
+
+
+def draw(setup: NodeSetup, source: int, kind: int, index: int) -> tuple[int, int, int, int]:
+    """Four random words of 32 bits; they depend on their address alone, not on the order of draws.
+
+    Parameters
+    ----------
+    source
+        Number of the client or thread.
+    kind
+        One of the kinds of draws above.
+    """
+    return draw4(setup.seed, setup.replication, source, kind, index)
 
 
 @dataclass
@@ -161,6 +194,34 @@ class Client:
     """The I/O thread that has its jobs."""
 
 
+@dataclass
+class Thread:
+    """A thread of the server or of the load generator."""
+
+    agent: Agent
+    interruptions: Iterator[tuple[int, int]]
+    """When each begins and how long it lasts, in ps."""
+    wake_ups: Iterator[int]
+    """How long each takes, in ps."""
+    next_interruption: tuple[int, int]
+    wake_latency_ps: int
+    """Of its next wake-up."""
+    busy_ps: int = 0
+    """Useful work in the measured window."""
+    on_cpu_ps: int = 0
+    """CPU time in the measured window, spinning included."""
+    waits_for_threads: bool = False
+    """Spinning, or asleep until another thread wakes it: requests in its sockets don't wake it."""
+    slept_ps: int = 0
+    """When it last fell asleep."""
+    slept_for_ps: int = 0
+    """How long it slept then, until it was woken."""
+    works_until_ps: int = 0
+    """When its present step ends, if it keeps its core."""
+    away_ps: int = 0
+    """How long it had no core in the present turn of the main thread, in the measured window."""
+
+
 # --- the event loop of one thread ---------------------------------------------------------------
 
 
@@ -216,14 +277,25 @@ def main_thread(node: ReferenceNode) -> Activity:
 # --- the steps of a request, in the order in which it goes through them --------------------------
 
 
-class ReferenceNode(Threads):
-    """One run of a node: its clients and sockets, and the steps that requests go through.
+class ReferenceNode:
+    """One run of a node: its clients, sockets and threads, and the steps of requests.
 
-    Policies call these steps; a trace (`trace.py`) overrides them to note what they do.
+    Policies call these steps; a trace (`trace.py`) overrides them to note what they do. Threads are
+    those of the server, from 0 (the main thread), then those of the load generator. `env.now` is
+    the simulated time, in picoseconds.
     """
 
     def __init__(self, times: NodeTimes, setup: NodeSetup) -> None:
-        super().__init__(times, setup)
+        self.times = times
+        self.setup = setup
+        self.env = new_environment()
+        self.counters: Counter[str] = Counter()
+        self.network = SimulatedNetwork(times, setup)
+        self.scheduler = Scheduler(self)
+        numbers = range(setup.io_threads + setup.generators)
+        self.threads = [self.new_thread(number) for number in numbers]
+        self.scheduler.add_others()
+        self.scheduler.quota.start()
         self.clients = [Client(number) for number in range(setup.clients)]
         owners, generators = range(setup.io_threads), range(setup.generators)
         # On the wire: when they arrive, whose they are, how many.
@@ -265,9 +337,7 @@ class ReferenceNode(Threads):
     def draw_command(self, client: Client, index: int, due_ps: int) -> Command:
         """Draw a client's request number `index` from its own address of the random streams."""
         setup = self.setup
-        first, second, third, _ = draw4(
-            setup.seed, setup.replication, client.number, REQUEST_DRAWS, index
-        )
+        first, second, third, _ = draw(setup, client.number, REQUEST_DRAWS, index)
         code = int(self.times.code_by_draw[int(first) * DRAWS >> 32])
         rare = int(third) < self.times.rare_below_by_code
         if rare.any():
@@ -440,7 +510,38 @@ class ReferenceNode(Threads):
         """Duration of parsing commands first to last - 1."""
         return self.sum_by_code(self.times.parse_by_code_ps, client, first, last)
 
+    def parsed_commands(self, client: Client) -> int:
+        """Commands that an I/O thread parses of those it read.
+
+        The first, or as many as it looks ahead to where whole pipelines are parsed at once.
+        """
+        setup = self.setup
+        return min(client.read - client.executed, setup.lookahead if setup.whole_pipeline else 1)
+
+    def parsed_keys(self, client: Client) -> int:
+        """Keys of those commands."""
+        first = client.executed
+        return self.keys(client, first, first + self.parsed_commands(client))
+
     # --- 5. the main thread executes -----------------------------------------------------------
+
+    def take_batch(
+        self, waiting: deque[Client], parsed_keys: Callable[[Client], int]
+    ) -> tuple[list[Client], int]:
+        """Clients of one batch, from the front of `waiting`, and how many keys to look up together.
+
+        The batch ends with the client that fills it, by clients or by keys. What the main thread
+        has still to parse it can't look up, and a single key has nothing to overlap its misses
+        with.
+        """
+        limit = max(1, self.setup.prefetch_batch)
+        batch: list[Client] = []
+        keys = 0
+        while waiting and len(batch) < limit and keys < limit:
+            batch.append(waiting.popleft())
+            keys += parsed_keys(batch[-1])
+        keys = min(keys, limit)
+        return batch, keys if keys > 1 else 0
 
     def execute(self, client: Client, *, fetched: int, parsed: int) -> int:
         """Duration of parsing and executing all commands that a client has complete.
@@ -590,7 +691,7 @@ class ReferenceNode(Threads):
         setup = self.setup
         arrives_ps = 0
         for index in itertools.count() if setup.connection_gap_ps > 0 else ():
-            gap, _, _, _ = draw4(setup.seed, setup.replication, 0, CONNECTION_DRAWS, index)
+            gap, _, _, _ = draw(setup, 0, CONNECTION_DRAWS, index)
             arrives_ps += exponential_ps(to_unit(gap), float(setup.connection_gap_ps))
             yield arrives_ps
         yield INFINITY_PS
@@ -633,6 +734,214 @@ class ReferenceNode(Threads):
     def jittered(self, duration_ps: int, quantile: int) -> int:
         """Duration of a system call with its run-to-run variation."""
         return duration_ps * int(self.times.jitter[quantile]) // JITTER_ONE
+
+    # --- the threads, as Linux treats them -----------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """Simulated time in ps."""
+        return int(self.env.now)
+
+    @property
+    def main(self) -> Agent:
+        """The main thread."""
+        return self.threads[0].agent
+
+    def new_thread(self, number: int) -> Thread:
+        """A thread, on a core of its own or on shared ones."""
+        interruptions = self.interruptions(number)
+        wake_ups = self.wake_ups(number)
+        first = next(interruptions), next(wake_ups)
+        return Thread(self.new_agent(number), interruptions, wake_ups, *first)
+
+    def new_agent(self, number: int) -> Agent:
+        """The SimPy agent of a thread, which `trace.TracedNode` replaces."""
+        return self.scheduler.new_agent(number, Agent, CoreAgent)
+
+    @staticmethod
+    def stays_asleep(agent: Agent) -> bool:
+        """Whether a thread sleeps and no wake-up is on its way."""
+        return agent.asleep and agent.wake_ps is None
+
+    # --- steps of work --------------------------------------------------------------------------
+
+    def work(self, thread: int, duration_ps: int) -> int:
+        """Count a step of useful work that begins now; returns its duration with interruptions."""
+        duration_ps = self.with_interruptions(thread, duration_ps)
+        inside = self.inside_window(self.now, self.now + duration_ps)
+        self.threads[thread].works_until_ps = self.now + duration_ps
+        self._account(self.threads[thread], inside)
+        return duration_ps
+
+    def main_step(self, duration_ps: int) -> Event:
+        """A step of the main thread that begins now.
+
+        Polling for what other threads have finished is a plain `hold` instead: an interruption
+        meanwhile delays the next step.
+        """
+        return self.main.hold(self.with_interruptions(0, duration_ps))
+
+    def with_interruptions(self, thread: int, duration_ps: int) -> int:
+        """How long a step takes that begins now, with the interruptions that fall into it.
+
+        An interruption that began before the step, while the thread slept or looked for work,
+        delays it by what is left of the interruption. A step of no duration is not interrupted.
+        """
+        if duration_ps == 0:
+            return 0
+        if thread < self.setup.sibling_threads:
+            alone_ps, duration_ps = duration_ps, self.slowed_by_siblings(duration_ps)
+            if thread < self.setup.io_threads:
+                self.count("sibling_ps", duration_ps - alone_ps)
+        own = self.threads[thread]
+        ends_ps = self.now + duration_ps
+        while own.next_interruption[0] < ends_ps:
+            begins_ps, lasts_ps = own.next_interruption
+            ends_ps += max(0, min(lasts_ps, begins_ps + lasts_ps - self.now))
+            own.next_interruption = next(own.interruptions)
+        return ends_ps - self.now
+
+    def slowed_by_siblings(self, duration_ps: int, *, further: int = 0) -> int:
+        """How long a step takes that begins now, if hardware threads share physical cores.
+
+        Linux gives a thread a physical core of its own while there is one, so cores are shared only
+        by more busy threads than there are cores, and then by all alike. What changes during the
+        step is left out.
+
+        Parameters
+        ----------
+        further
+            Busy CPUs beside those of simulated threads.
+        """
+        scale = self.times.sibling_scale
+        busy = self.scheduler.busy_siblings + self.network.busy_cores(self.now) + further
+        return duration_ps * int(scale[min(busy, len(scale) - 1)]) // JITTER_ONE
+
+    def interruptions(self, thread: int) -> Iterator[tuple[int, int]]:
+        """A thread's interruptions by the host, a Poisson process: begin and duration in ps."""
+        setup = self.setup
+        begins_ps = 0
+        for index in itertools.count() if setup.interruption_gap_ps > 0 else ():
+            gap, duration, _, _ = draw(setup, thread, INTERRUPTION_DRAWS, index)
+            begins_ps += exponential_ps(to_unit(gap), float(setup.interruption_gap_ps))
+            quantile = int(duration) % QUANTILES
+            yield begins_ps, int(self.times.interruption_ps[quantile])
+        yield INFINITY_PS, 0
+
+    # --- sleeping and waking --------------------------------------------------------------------
+
+    def fall_asleep(self, thread: Thread) -> Event:
+        """A thread sleeps until it is woken."""
+        thread.slept_ps = self.now
+        return thread.agent.sleep()
+
+    def wake(self, thread: Thread, since_ps: int) -> None:
+        """Wake a thread that is just falling asleep, by something that happens at `since_ps`."""
+        thread.agent.wake(since_ps + self.draw_wake_up(thread, since_ps))
+
+    @staticmethod
+    def draw_wake_up(thread: Thread, at_ps: int) -> int:
+        """Note that a thread is woken at a time; returns how long until it runs."""
+        latency_ps = thread.wake_latency_ps
+        thread.slept_for_ps = at_ps - thread.slept_ps
+        thread.wake_latency_ps = next(thread.wake_ups)
+        return latency_ps
+
+    def wake_ups(self, thread: int) -> Iterator[int]:
+        """How long each of a thread's wake-ups takes, in ps from the send that wakes it."""
+        setup = self.setup
+        for index in itertools.count():
+            drawn = draw(setup, thread, WAKE_UP_DRAWS, index)
+            yield int(self.times.wake_latency_ps[int(drawn[0]) % QUANTILES])
+
+    def wake_by_send(self, thread: Thread, at_ps: int) -> int:
+        """A send wakes a thread at a time; returns how long until the thread runs."""
+        latency_ps = self.wake_latency_ps(thread)
+        self.draw_wake_up(thread, at_ps)
+        return latency_ps
+
+    def wake_latency_ps(self, thread: Thread) -> int:
+        """How long until a thread that is woken now runs: no time if its core is not idle."""
+        return thread.wake_latency_ps if self.wakes_core(thread.agent) else 0
+
+    @staticmethod
+    def wakes_core(agent: Agent) -> bool:
+        """Whether waking a thread also wakes an idle core."""
+        return not isinstance(agent, CoreAgent) or agent.wakes_core
+
+    def wake_core_ps(self, thread: Thread) -> int:
+        """What a system call that begins now takes longer because it wakes a thread's idle core."""
+        times = self.times
+        slept_for_ps = self.now - thread.slept_ps
+        return self.scaled_by_sleep(times.short_wake_send_ps, times.wake_send_ps, slept_for_ps)
+
+    def reschedule_ps(self, thread: Thread) -> int:
+        """CPU time of scheduling a thread that has slept."""
+        return self.scaled_by_sleep(
+            self.times.short_block_ps, self.times.block_ps, thread.slept_for_ps
+        )
+
+    def scaled_by_sleep(self, least_ps: int, most_ps: int, slept_for_ps: int) -> int:
+        """A cost that grows with how long a thread has slept: linear up to `long_sleep_ps`."""
+        long_ps = self.times.long_sleep_ps
+        slept_for_ps = max(0, slept_for_ps)
+        if slept_for_ps >= long_ps or most_ps <= least_ps:
+            return most_ps
+        return least_ps + (most_ps - least_ps) * slept_for_ps // long_ps
+
+    def unblocking_ps(self, thread: Thread) -> int:
+        """What an epoll_wait that slept takes longer: nothing if its core was busy meanwhile."""
+        agent = thread.agent
+        if isinstance(agent, CoreAgent) and agent.woke_busy:
+            return 0
+        return self.reschedule_ps(thread)
+
+    def count_block(self, duration_ps: int) -> int:
+        """Count that a thread of the server has slept, and what that cost; returns the cost."""
+        self.count("blocks")
+        self.count("blocks_ps", duration_ps)
+        return duration_ps
+
+    def count_wake(self, duration_ps: int) -> int:
+        """Count that a thread of the server wakes another, and the cost; returns the cost."""
+        self.count("paid_wakes")
+        self.count("paid_wakes_ps", duration_ps)
+        return duration_ps
+
+    # --- losing a core and getting one again ----------------------------------------------------
+
+    def preempted(self, number: int, since_ps: int) -> None:
+        """A thread loses its core: take back what of its step was counted as done."""
+        if number >= len(self.threads):
+            return  # of another program
+        thread = self.threads[number]
+        self._account(thread, -self.inside_window(since_ps, thread.works_until_ps))
+
+    def resumed(self, number: int, since_ps: int, goes_on_ps: int) -> None:
+        """A thread that lost its core goes on with the rest of its step: count that."""
+        if number >= len(self.threads):
+            return  # of another program
+        thread = self.threads[number]
+        left_ps = max(0, thread.works_until_ps - since_ps)
+        thread.works_until_ps = goes_on_ps + left_ps
+        self._account(thread, self.inside_window(goes_on_ps, thread.works_until_ps))
+        thread.away_ps += self.inside_window(since_ps, goes_on_ps)
+
+    @staticmethod
+    def _account(thread: Thread, worked_ps: int) -> None:
+        thread.busy_ps += worked_ps
+        thread.on_cpu_ps += worked_ps
+
+    # --- the measured window --------------------------------------------------------------------
+
+    def inside_window(self, start_ps: int, end_ps: int) -> int:
+        """The part of an interval that lies in the measured window."""
+        return max(0, min(end_ps, self.setup.end_ps) - max(start_ps, self.setup.warmup_ps))
+
+    def count(self, counter: str, amount: int = 1) -> None:
+        """Add to a counter, inside the measured window."""
+        if self.setup.warmup_ps <= self.now < self.setup.end_ps:
+            self.counters[counter] += amount
 
 
 # --- the load generator ---------------------------------------------------------------------------
@@ -865,6 +1174,162 @@ def fall_due(
     if node.stays_asleep(thread.agent) and sendable(node, generator) > 0:
         thread.slept_for_ps = node.now - thread.slept_ps
         thread.agent.wake(node.now)
+
+
+# --- when requests fall due in an open loop -----------------------------------------------------
+
+
+def arrivals(times: NodeTimes, setup: NodeSetup, source: int) -> Iterator[tuple[int, int]]:
+    """When each request of one generator thread falls due, in ps, and its command's code."""
+    if len(times.trace_due_ps):
+        return _traced(times, setup, source)
+    due = _poisson(setup, source) if not len(times.piece_ps) else _varying(times, setup, source)
+    return ((due_ps, ANY_COMMAND) for due_ps in due)
+
+
+def _gap_draw(setup: NodeSetup, source: int, index: int) -> float:
+    gap, _, _, _ = draw(setup, source, ARRIVAL_DRAWS, index)
+    return to_unit(gap)
+
+
+def _poisson(setup: NodeSetup, source: int) -> Iterator[int]:
+    due_ps = 0
+    for index in itertools.count():
+        due_ps += exponential_ps(_gap_draw(setup, source, index), float(setup.mean_interarrival_ps))
+        yield due_ps
+
+
+def _varying(times: NodeTimes, setup: NodeSetup, source: int) -> Iterator[int]:
+    """A Poisson process whose rate is constant in pieces: by its change of time.
+
+    Exponentials of mean one are used up at the rate of the piece that time is in.
+    """
+    pieces = _pieces(times, setup)
+    gap_ps, ends_ps = next(pieces)
+    due_ps = 0
+    for index in itertools.count():
+        left = exponential_ps(_gap_draw(setup, source, index), float(UNIT)) / UNIT
+        while gap_ps == 0 or left * gap_ps >= ends_ps - due_ps:
+            if gap_ps > 0:
+                left -= (ends_ps - due_ps) / gap_ps
+            due_ps = ends_ps
+            gap_ps, lasts_ps = next(pieces)
+            ends_ps += lasts_ps
+        due_ps += int(left * gap_ps)
+        yield due_ps
+
+
+def _pieces(times: NodeTimes, setup: NodeSetup) -> Iterator[tuple[int, int]]:
+    """Mean time between two requests (0: none come) and length of each piece, in turn."""
+    for number in itertools.count():
+        kind = number % len(times.piece_ps)
+        lasts_ps = int(times.piece_ps[kind])
+        if setup.random_pieces:
+            # The same for all threads, so that a burst is a burst.
+            drawn, _, _, _ = draw(setup, 0, PIECE_DRAWS, number)
+            lasts_ps = exponential_ps(to_unit(drawn), float(lasts_ps))
+        yield int(times.piece_gap_ps[kind]), lasts_ps
+
+
+def _traced(times: NodeTimes, setup: NodeSetup, source: int) -> Iterator[tuple[int, int]]:
+    """The requests of a file, repeated without end; they go to the threads in turn."""
+    rows = len(times.trace_due_ps)
+    for number in itertools.count(source, setup.generators):
+        again, row = divmod(number, rows)
+        due_ps = again * setup.trace_period_ps + int(times.trace_due_ps[row])
+        if due_ps >= INFINITY_PS:
+            return
+        yield due_ps, int(times.trace_code[row])
+
+
+# --- the server's network interface --------------------------------------------------------------
+
+
+class LinkDirection:
+    """One direction of the interface: until when its bytes, in all and by client, are on the wire.
+
+    Times are in ps.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self.free_ps = 0
+        self.flow_free_ps = [0] * clients
+
+
+class SimulatedNetwork:
+    """The server's network interface: what delays messages to and from another host.
+
+    Three limits hold at once, and a message arrives when the last of them lets it: the bandwidth of
+    its direction, the packets of both directions together, and what one connection may carry. Bytes
+    and packets queue behind those of all connections; while one connection waits for its own limit,
+    others overtake it. At a server with interrupt cores, one of them takes a request's packets to
+    its socket: each connection has its core.
+    """
+
+    def __init__(self, times: NodeTimes, setup: NodeSetup) -> None:
+        self.times = times
+        self.setup = setup
+        self.requests, self.replies = LinkDirection(setup.clients), LinkDirection(setup.clients)
+        self.packets_free_ps = 0
+        self.core_free_ps = [0] * setup.interrupt_cores
+        """When each interrupt core has done what it has."""
+
+    def packets(self, size_bytes: int) -> int:
+        """Packets of a message."""
+        return -(-size_bytes // self.setup.segment_size_bytes)
+
+    def busy_cores(self, now: int) -> int:
+        """Interrupt cores that have something to do."""
+        return sum(free_ps > now for free_ps in self.core_free_ps)
+
+    def is_busy(self, client: int, now: int) -> bool:
+        """Whether the interrupt core of a client's connection has something to do."""
+        return self.core_free_ps[client % self.setup.interrupt_cores] > now
+
+    def request_arrives(self, client: int, size_bytes: int, now: int, *, interrupt_ps: int) -> int:
+        """When what a client sends now is in its socket at the server.
+
+        Parameters
+        ----------
+        interrupt_ps
+            How long an interrupt core takes for it, where there are any.
+        """
+        arrived_ps = self._passes(self.requests, client, size_bytes, now) + self.times.one_way_ps
+        if self.setup.interrupt_cores == 0:
+            return arrived_ps
+        core = client % self.setup.interrupt_cores
+        done_ps = max(arrived_ps, self.core_free_ps[core]) + interrupt_ps
+        self.core_free_ps[core] = done_ps
+        return done_ps
+
+    def reply_arrives(self, client: int, size_bytes: int, now: int) -> int:
+        """When what the server sends now is in its socket at the client."""
+        return self._passes(self.replies, client, size_bytes, now) + self.times.one_way_ps
+
+    def stream_leaves(self, copies: int, size_bytes: int, now: int) -> int:
+        """Copies of the writes leave for replicas, each on a connection of its own.
+
+        Returns their packets.
+        """
+        packets = copies * self.packets(size_bytes)
+        framed_bytes = copies * size_bytes + packets * self.setup.header_bytes
+        leaves_ps = max(now, self.replies.free_ps)
+        self.replies.free_ps = leaves_ps + (framed_bytes * self.times.wire_ps_per_kib >> 10)
+        self.packets_free_ps = max(now, self.packets_free_ps) + packets * self.times.packet_ps
+        return packets
+
+    def _passes(self, direction: LinkDirection, client: int, size_bytes: int, now: int) -> int:
+        """When the last limit is behind a message that is sent now."""
+        times = self.times
+        packets = self.packets(size_bytes)
+        framed_bytes = size_bytes + packets * self.setup.header_bytes
+        sent_ps = max(now, direction.free_ps) + (framed_bytes * times.wire_ps_per_kib >> 10)
+        counted_ps = max(now, self.packets_free_ps) + packets * times.packet_ps
+        flow_ps = framed_bytes * times.flow_ps_per_kib >> 10
+        alone_ps = max(now, direction.flow_free_ps[client]) + flow_ps
+        direction.free_ps, self.packets_free_ps = sent_ps, counted_ps
+        direction.flow_free_ps[client] = alone_ps
+        return max(sent_ps, counted_ps, alone_ps)
 
 
 # --- a run ----------------------------------------------------------------------------------------

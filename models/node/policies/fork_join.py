@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from forecache.sim.simpy_kernel import Activity
 
+from ..reference import Client, ReferenceNode
 from .io_threads import IoThreads
-from .node import Client, ReferenceNode
 
 CLIENTS_PER_THREAD = 2
 """The threads work in turns with at least this many pending writes per thread, including the main
@@ -67,7 +67,7 @@ class ForkJoin(IoThreads):
         self.reading = True
         yield from self.fork_and_join(clients)
         for client in clients:
-            yield from self.execute_inline(client, parsed=self.parsed_commands(client))
+            yield from self.execute_inline(client, parsed=self.node.parsed_commands(client))
             self.add_pending_write(client)
 
     def handle_pending_writes(self) -> Activity:

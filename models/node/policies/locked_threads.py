@@ -27,10 +27,9 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
 from forecache.sim.simpy_kernel import Activity
-from forecache.sim.streams import draw4
 
+from ..reference import Client, ReferenceNode, draw
 from ..setup import DRAWS
-from .node import Client, ReferenceNode
 
 LOCK_DRAWS = 5
 MEMORY, STATISTICS, NUMBERS, NEW_LIST, OLD_LIST = range(5)
@@ -120,7 +119,7 @@ class LockedThreads:
         agent = node.threads[number].agent
         code = client.commands[client.executed].code
         replacing_ps = int(node.times.free_by_code_ps[code])
-        item, sections = self.locks_of(client)
+        item, sections = self.next_locks(client)
         if replacing_ps:
             yield from self.section(number, sections[0], 0)
         yield from self.take(number, item)
@@ -183,14 +182,14 @@ class LockedThreads:
             if thread.waits_for_threads:
                 node.wake(thread, node.now)
 
-    def locks_of(self, client: Client) -> tuple[Lock, list[Lock]]:
+    def next_locks(self, client: Client) -> tuple[Lock, list[Lock]]:
         """The item lock of a client's next command, and those of the sections of a SET.
 
         The item lock is that of a popular key, or any. Both lists are those of any size class: a
         new value is as large as any, and so was the old one.
         """
         setup, times = self.node.setup, self.node.times
-        drawn = draw4(setup.seed, setup.replication, client.number, LOCK_DRAWS, client.executed)
+        drawn = draw(setup, client.number, LOCK_DRAWS, client.executed)
         popular = int(times.lock_by_draw[int(drawn[0]) * DRAWS >> 32])
         item = self.items[popular if popular >= 0 else int(drawn[1]) % setup.item_locks]
         new, old = (int(times.list_by_draw[int(word) * DRAWS >> 32]) for word in drawn[2:4])
