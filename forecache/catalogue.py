@@ -175,8 +175,8 @@ def entry(name: str) -> dict[str, Any]:
 
 
 def _dataset_entry(dataset: "Dataset") -> dict[str, Any]:
+    from forecache.calibration.validate.comparison import label, varying
     from forecache.calibration.validate.dataset import UNITS, why_not_predicted
-    from forecache.calibration.validate.series import label, varying
 
     names = varying([point.given for point in dataset.points])
     rows = []

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
-from forecache.calibration.drive.engine_process import engine_version, find_engine
-from forecache.calibration.drive.readiness import check_ready
+from forecache.calibration.drive.servers import check_ready, engine_version, find_engine
 from forecache.calibration.fit.calibrate import calibrate
-from forecache.calibration.fit.prior import known_of
+from forecache.calibration.fit.prior import earlier_profile
 from forecache.calibration.fit.report import CalibrationReport
 from forecache.calibration.observe.design import (
     TIMINGS,
@@ -208,7 +207,7 @@ def _measured(
         progress=say,
     )
     say(_step(3, step_s))
-    profile, calibration = calibrate(bundle, host=host, known=known_of(bundle), progress=say)
+    profile, calibration = calibrate(bundle, host=host, known=earlier_profile(bundle), progress=say)
     text = dump_yaml(profile.model_dump(mode="json", exclude_none=True))
     write_text_atomic(work / ENGINE, text)
     return host, bundle, profile, calibration

@@ -14,7 +14,7 @@ from typing import NoReturn
 import pytest
 
 from forecache.calibration.drive.connection import Address
-from forecache.calibration.drive.engine_process import EngineProcess, find_engine
+from forecache.calibration.drive.servers import EngineProcess, find_engine
 
 _NOT_LIVE = "live test: "
 

@@ -46,12 +46,11 @@ PACKAGES = {
         "simulate_scenario",
     ],
     "calibration": [
-        "drive",
         "bundle",
         "fit",
+        "drive",
         "observe",
         "doctor",
-        "keyspace",
         "today",
         "check",
         "validate",

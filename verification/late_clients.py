@@ -14,8 +14,8 @@ from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.fit.calibrate import calibrate
 from forecache.calibration.fit.fit import fit_bundle
-from forecache.calibration.fit.prior import known_of
-from forecache.calibration.fit.scenarios import scenario_of
+from forecache.calibration.fit.prior import earlier_profile
+from forecache.calibration.fit.work_model import scenario_of
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.prediction.system import System
 from forecache.models.scenario.sweeps import Case
@@ -37,7 +37,7 @@ def _saturates(given: Conditions) -> bool:
 def inside(engine: Path) -> Iterator[bool]:
     """Of each closed loop of a calibration, whether the interval holds its 99th percentile."""
     bundle = Bundle.load(engine / "calibration")
-    known = known_of(bundle)
+    known = earlier_profile(bundle)
     profile, _ = calibrate(bundle, known=known)
     system = System(bundle.host, profile, fit_bundle(bundle, known=known).generator)
     points = [p for p in bundle.points if _saturates(p.given) and p.given.clients > 1]

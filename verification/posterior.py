@@ -16,8 +16,8 @@ from evidence.counts.shipped import BUNDLES as SHIPPED_BUNDLES
 from evidence.counts.shipped import RELATIVES, known_from
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
-from forecache.calibration.fit.candidates import expected_counts
 from forecache.calibration.fit.fit import POINT_ERROR, fit_bundle
+from forecache.calibration.fit.identifiability import expected_counts
 from forecache.calibration.fit.prior import engine_with_priors, prior_errors
 from forecache.calibration.fit.regression import Posterior, Problem, fit
 from forecache.calibration.fit.work_model import WorkModel, work_model

@@ -8,14 +8,17 @@ instructions of commands beyond GET and SET, where they were counted. A compact 
 `points.jsonl.gz` and no INFO.
 """
 
+from __future__ import annotations
+
 import gzip
 import json
 import shutil
+import statistics
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,8 +28,9 @@ from forecache.hwprofiles import HostProfile
 from forecache.hwprofiles.files import dump_yaml, parse, read_text, read_yaml
 from forecache.hwprofiles.record import Record as _Section
 from forecache.sim.errors import InputError
+from forecache.sim.plain import Result
 
-from .points import ObservedPoint
+from .points import Conditions, ObservedPoint
 from .profiles import (
     CommandCounts,
     Depth,
@@ -39,6 +43,9 @@ from .profiles import (
 
 FORMAT = "forecache-bundle/1"
 COMMANDS_FILE = "commands.json"
+
+RECIPE_FILE = "recipe.txt"
+"""A folder with it is none yet: `observe --recipe` filled it, and `observe/recipe.py` reads it."""
 
 
 class Engine(_Section):
@@ -135,7 +142,7 @@ class Bundle:
     commands: CommandCounts | None = None
 
     @classmethod
-    def load(cls, path: str | Path) -> "Bundle":
+    def load(cls, path: str | Path) -> Bundle:
         """Read a bundle, from this machine or another."""
         folder = Path(path)
         if not folder.is_dir():
@@ -182,16 +189,14 @@ class Bundle:
 
 def read_points(file: Path, *, expected: int) -> list[ObservedPoint]:
     """Read `points.jsonl`, which must have `expected` lines."""
-    text = _unpacked(file) if file.suffix == ".gz" else read_text(file)
+    if file.suffix != ".gz":
+        text = read_text(file)
+    else:  # of a compact bundle
+        try:
+            text = gzip.decompress(file.read_bytes()).decode()
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+            raise InputError(f"{file}: found no gzipped text ({error}); valid is one.") from None
     return parse_records(ObservedPoint, text, file=file, noun="point", expected=expected)
-
-
-def _unpacked(file: Path) -> str:
-    """The text of a compact bundle's points."""
-    try:
-        return gzip.decompress(file.read_bytes()).decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: found no gzipped text ({error}); valid is one.") from None
 
 
 def write_bundle(
@@ -250,3 +255,62 @@ def whole_folder(out: Path) -> Iterator[Path]:
         temporary.rename(out)  # replaces an empty folder
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+# --- what `observe` answers: each point as the median of its repetitions --------------------------
+
+
+@dataclass(frozen=True)
+class ObservedMedians(Result):
+    """Medians of a point over its repetitions; None of what a benchmark tool doesn't report."""
+
+    given: Conditions
+    throughput_rps: float | None
+    mean_ms: float | None
+    p50_ms: float | None
+    p90_ms: float | None
+    p99_ms: float | None
+    p999_ms: float | None
+    server_cpu_ns_per_request: float | None
+    main_thread_utilisation: float | None
+    """From 0 to 1, as the next."""
+    generator_utilisation: float | None
+    repetitions: int
+    flags: list[str]
+    """What disturbed some of them."""
+
+
+@dataclass(frozen=True)
+class BundleSummary(Result):
+    """What was run, and what was observed."""
+
+    bundle: str
+    """Its path."""
+    manifest: Manifest
+    """Engine, machine, method, depth and warnings."""
+    points: list[ObservedMedians]
+
+
+_MEDIANS = [
+    f.name for f in fields(ObservedMedians) if f.name not in ("given", "repetitions", "flags")
+]
+
+
+def bundle_summary(bundle: Bundle) -> BundleSummary:
+    """What was run and the median of every point over its repetitions."""
+    points = [
+        ObservedMedians(
+            given=point.given,
+            **{name: _median(point.repetitions, name) for name in _MEDIANS},
+            repetitions=len(point.repetitions),
+            flags=sorted({flag for row in point.repetitions for flag in row.flags}),
+        )
+        for point in bundle.points
+    ]
+    return BundleSummary(str(bundle.path), bundle.manifest, points)
+
+
+def _median(repetitions: Iterable[Any], name: str) -> float | None:
+    """The median of what is known."""
+    known = [value for row in repetitions if (value := getattr(row, name)) is not None]
+    return statistics.median(known) if known else None

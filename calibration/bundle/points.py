@@ -1,16 +1,35 @@
 """One observed point: what was given, and what each repetition showed."""
 
 import statistics
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from forecache.hwprofiles.record import Record as _Record
 
-from ..drive.loadspec import LoadSpec, Popularity
-
 Command = Literal["get", "set", "mix"]
 Role = Literal["fit", "holdout"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Popularity:
+    """Which keys requests name.
+
+    Attributes
+    ----------
+    kind
+        `uniform`, `zipf` or `hot_set`.
+    exponent
+        Zipf: probability of rank r is proportional to r**-exponent.
+    hot_keys_fraction, hot_requests_fraction
+        Hot set: this share of the requests goes to this share of the keys.
+    """
+
+    kind: str = "uniform"
+    exponent: float = 0.99
+    hot_keys_fraction: float = 0.1
+    hot_requests_fraction: float = 0.9
 
 
 class Conditions(_Record):
@@ -75,23 +94,9 @@ class Conditions(_Record):
     @property
     def sizes(self) -> tuple[tuple[int, float], ...]:
         """Value sizes and weights, for one size as for many."""
-        return self.value_sizes or ((int(self.value_bytes), 1.0),)
-
-    def load_spec(self, *, seed: int = 1) -> LoadSpec:
-        """The load that makes these conditions."""
-        return LoadSpec(
-            keys=self.keys,
-            key_bytes=self.key_bytes,
-            value_sizes=self.sizes,
-            get_fraction=self.get_fraction,
-            pipeline=self.pipeline,
-            clients=self.clients,
-            rate_rps=self.rate_rps,
-            think_us=self.think_us,
-            popularity=self.popularity,
-            seed=seed,
-            threads=self.generator_threads,
-        )
+        if self.value_sizes is None:
+            return ((int(self.value_bytes), 1.0),)
+        return self.value_sizes
 
     def label(self) -> str:
         """A short name, such as `get P16 v64 k100000 c50`."""

@@ -252,13 +252,7 @@ class CommandCounts(_Record):
 
 
 def read_counts(file: Path) -> CommandCounts:
-    """Read a file of counts.
-
-    Raises
-    ------
-    InputError
-        It can't be read, or is no such file.
-    """
+    """Read a file of counts."""
     try:
         data = json.loads(read_text(file))
     except ValueError as error:

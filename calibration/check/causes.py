@@ -59,7 +59,7 @@ class Suspect:
 
 
 @dataclass(frozen=True)
-class FoundCauses:
+class GapCauses:
     """What was found of the causes: those that may be, with their systems, and those ruled out."""
 
     causes: list[GapCause]
@@ -86,7 +86,7 @@ class Gap:
         self.ruled_out: list[str] = []
         self.by_name = {row.quantity: row for row in rows}
 
-    def explain(self, differs: Sequence[ConditionGap]) -> FoundCauses:
+    def explain(self, differs: Sequence[ConditionGap]) -> GapCauses:
         """The causes, the likeliest first."""
         suspects = [
             *self._conditions(differs),
@@ -118,7 +118,7 @@ class Gap:
             )
             pairs.append((cause, suspect))
         pairs = _best_of_each(pairs)
-        return FoundCauses([c for c, _ in pairs], [s for _, s in pairs], self.ruled_out)
+        return GapCauses([c for c, _ in pairs], [s for _, s in pairs], self.ruled_out)
 
     def _misfit(self, prediction: Prediction) -> float:
         """Sum of squared differences in standard errors."""
@@ -138,8 +138,9 @@ class Gap:
             groups.append(list(differs))
         for group in groups:
             told = "; ".join(
-                f"{_field_name(each.field)} was {each.measured}, the scenario says {each.scenario}"
+                f"{name} was {each.measured}, the scenario says {each.scenario}"
                 for each in group
+                for name in [each.field.rpartition(".")[2].replace("_", " ")]
             )
             try:
                 scenario, system = self._under(group)
@@ -216,7 +217,7 @@ class Gap:
             if row is not None
             else "Take INFO before and after (--info-before, --info-after): it has the CPU time."
         )
-        system = altered(self.system, server_slower=factor)
+        system = altered_system(self.system, server_slower=factor)
         yield Suspect(
             _server_station(self.prediction), told, row is not None, step, self.scenario, system
         )
@@ -271,7 +272,7 @@ class Gap:
             if measured
             else "Measure the load generator’s CPU time (generator_cpu_us; --run does it)."
         )
-        system = altered(self.system, generator_slower=max(0.05, factor))
+        system = altered_system(self.system, generator_slower=max(0.05, factor))
         return Suspect("load generator", told, measured, step, self.scenario, system)
 
     def _network(self) -> Iterable[Suspect]:
@@ -295,7 +296,9 @@ class Gap:
         told = f"{used:.2f} Gbit/s ({how}) of {limit:.3g} Gbit/s, {said}"
         if held:
             told += f"; {held:,} packets were held back by the instance’s allowance"
-        known = self.measured.network_limit_gbit_per_s is not None or _is_known(self.system)
+        leaf = self.system.host.network.bandwidth_gbit_per_s
+        guessed = leaf.low is not None and leaf.high is not None and leaf.high > 2.0 * leaf.low
+        known = self.measured.network_limit_gbit_per_s is not None or not guessed
         full = bool(held) or (known and used >= BUSY * limit)
         if not full and known:
             self.ruled_out.append(f"Not the network’s bandwidth: {told}.")
@@ -307,7 +310,7 @@ class Gap:
             if full
             else "Measure what the network carries (iperf3, network_limit_gbit_per_s)."
         )
-        system = altered(self.system, network_gbit_per_s=used)
+        system = altered_system(self.system, network_gbit_per_s=used)
         yield Suspect(NETWORK, f"{start}: {told}.", full, step, self.scenario, system)
 
     def _credit(self) -> Iterable[Suspect]:
@@ -423,26 +426,11 @@ def _best_of_each(pairs: list[tuple[GapCause, Suspect]]) -> list[tuple[GapCause,
     return found
 
 
-def _field_name(field: str) -> str:
-    return field.rpartition(".")[2].replace("_", " ")
-
-
 def _server_station(prediction: Prediction) -> str:
     """The busiest of the server's own stations."""
     busy = prediction.utilisation
     own = [name for name in busy if "thread" in name]
     return max(own, key=busy.__getitem__)
-
-
-def _is_known(system: System) -> bool:
-    """Whether a host's bandwidth is more than a wide guess."""
-    leaf = system.host.network.bandwidth_gbit_per_s
-    return leaf.low is None or leaf.high is None or leaf.high <= 2.0 * leaf.low
-
-
-def with_cause(suspect: Suspect, given: dict[str, Any]) -> tuple[Case[Scenario], System]:
-    """The case to predict in full where a cause is taken to be so."""
-    return Case(given, suspect.scenario), suspect.system
 
 
 # --- a system with another speed or network ------------------------------------------------------
@@ -477,6 +465,6 @@ class AlteredSystem(System):
         )
 
 
-def altered(system: System, **changes: Any) -> AlteredSystem:
+def altered_system(system: System, **changes: Any) -> AlteredSystem:
     """A system with some of the changes that `AlteredSystem` knows."""
     return AlteredSystem(system.host, system.engine, system.generator, **changes)

@@ -17,6 +17,7 @@ from forecache.models.engines.commands import command_kinds
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.predict import Prediction, Progress, predict_cases
 from forecache.models.prediction.system import System
+from forecache.models.prediction.uncertainty import Z95
 from forecache.models.results.provenance import provenance
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
@@ -24,10 +25,9 @@ from forecache.sim.errors import InputError
 
 from ..today.nodes import MOST_NOT_MODELLED
 from .answers import CheckAnswer, ComparedQuantity, ConditionGap, UpdatedPoint
-from .causes import CONDITIONS, NETWORK, OTHER_PROGRAMS, FoundCauses, Gap, with_cause
-from .files import read_measured
+from .causes import CONDITIONS, NETWORK, OTHER_PROGRAMS, Gap, GapCauses
 from .live import LiveRun, run_live
-from .measured import QUANTITIES, Measured
+from .measured import QUANTITIES, Measured, read_measured
 
 LEAST_TO_BELIEVE = 0.5
 """Share of the gap that a measured cause has to explain to become part of the updated
@@ -96,10 +96,10 @@ def check(
         [limit] = find_limits([predictions[index]], seed=seed, search=False, following=False)
     prediction = predictions[index]
     point = predicted_point(prediction, limit)
-    rows = compared(prediction, measured, only)
+    rows = compare_quantities(prediction, measured, only)
     differs = differences(case.scenario, system, measured)
     holds = not differs and all(row.inside for row in rows)
-    explained = FoundCauses([], [], [])
+    explained = GapCauses([], [], [])
     other_mix = any(each.field == MIX for each in differs)
     # Of other commands than those predicted nothing tells what the gap should be.
     if not holds and not other_mix:
@@ -108,7 +108,7 @@ def check(
         errors = standard_errors(prediction, measured, rows)
         gap = Gap(prediction, measured, rows, errors, seed=seed)
         explained = gap.explain(differs)
-    updated_for, points = _updated(
+    updated_for, points = _updated_predictions(
         predictions, index, measured, rows, explained, differs=differs, seed=seed
     )
     return CheckAnswer(
@@ -159,12 +159,12 @@ def _point_at(
     )
 
 
-def _updated(
+def _updated_predictions(
     predictions: list[Prediction],
     index: int,
     measured: Measured,
     rows: Sequence[ComparedQuantity],
-    explained: FoundCauses,
+    explained: GapCauses,
     *,
     differs: Sequence[ConditionGap],
     seed: int,
@@ -180,7 +180,7 @@ def _updated(
         if cause.explains < LEAST_TO_BELIEVE and not differs:
             return "", []
         given = predictions[index].case.given
-        predictions = predict_cases([with_cause(suspect, given)], seed=seed)
+        predictions = predict_cases([(Case(given, suspect.scenario), suspect.system)], seed=seed)
         index, name = 0, f"the scenario {_OUTER[cause.station]}"
     elif differs:
         return "", []
@@ -203,7 +203,7 @@ def _updated(
 def _next_steps(
     prediction: Prediction,
     measured: Measured,
-    explained: FoundCauses,
+    explained: GapCauses,
     *,
     holds: bool,
     seed: int,
@@ -250,12 +250,11 @@ three times as many SETs as keys leave one in twenty."""
 MIX = "workload.mix"
 _NAMED = 6
 
-_Z95 = 1.959963984540054
 _FAMILIES = {"elasticache-redis": "redis"}
 """What INFO calls an engine that has another name here."""
 
 
-def compared(
+def compare_quantities(
     prediction: Prediction, measured: Measured, quantities: Sequence[str] | None = None
 ) -> list[ComparedQuantity]:
     """Every quantity that was measured and is predicted.
@@ -306,7 +305,7 @@ def standard_errors(
         parts = prediction.parts(row.quantity)
         half = math.hypot(parts.monte_carlo, parts.parameters, parts.discrepancy, parts.windows)
         own = MEASURED_ERROR**2 + measured.variance(row.quantity)
-        found[row.quantity] = math.hypot(half / _Z95, math.sqrt(own))
+        found[row.quantity] = math.hypot(half / Z95, math.sqrt(own))
     return found
 
 

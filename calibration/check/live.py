@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import resource
 import shlex
 import shutil
-import signal
-import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forecache.hwprofiles.files import read_text
 from forecache.models.advice.benchmark import benchmark_command, no_benchmark_command
+from forecache.models.prediction.predict import Progress
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.sim.errors import EngineError, InputError
 
-from ..drive.connection import Address
-from ..drive.resp import RespClient
-from ..drive.server_process import child_setup
-from .files import measured_by_benchmark, measured_by_memtier
-from .measured import Measured, measured_between, together
-
-Progress = Callable[[str], None]
+from ..drive.connection import Address, RespClient
+from ..observe.tools import TOOLS, run_to_end
+from .measured import (
+    Measured,
+    measured_between,
+    measured_by_benchmark,
+    measured_by_memtier,
+    merge_measurements,
+)
 
 _PILOT_REQUESTS = 2000
 """For each place in the pipeline: they tell how fast the server is."""
@@ -37,8 +35,7 @@ _SLOWER_THAN_PILOT = 5.0
 
 _SPARE_S = 20.0
 _LONGEST_FILL_S = 300.0
-_STOP_S = 3.0
-_PROGRAMS = ("valkey-benchmark", "redis-benchmark", "memtier_benchmark")
+_LONGEST_PILOT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -87,12 +84,12 @@ def run_live(
         if live.write and fill:
             if progress is not None:
                 progress(f"filling {address} with {scenario.workload.keys:,} keys")
-            _run(_placed(fill, address, live), limit_s=_LONGEST_FILL_S)
-        words, requests = _placed(drive, address, live), None
+            run_to_end(_command_words(fill, address, live), limit_s=_LONGEST_FILL_S)
+        words, requests = _command_words(drive, address, live), None
         if "-n" in words:
             pilot = _with_option(words, "-n", _PILOT_REQUESTS * scenario.workload.pipeline)
             with _said_by(words[0]):
-                out = _run([*pilot, "--csv"]).out
+                out = run_to_end([*pilot, "--csv"], limit_s=_LONGEST_PILOT_S).stdout
                 found = measured_by_benchmark(out, scenario, file="its CSV")
             rate = found.values["throughput_rps"][0]
             requests = max(1, round(rate * live.seconds))
@@ -101,7 +98,7 @@ def run_live(
             if progress is not None:
                 progress(f"measuring, {number + 1} of {live.repetitions}")
             parts.append(_repetition(words, scenario, control, live, requests=requests))
-    return replace(together(parts), sources=(f"{Path(words[0]).name} against {address}",))
+    return replace(merge_measurements(parts), sources=(f"{Path(words[0]).name} against {address}",))
 
 
 def parse_address(text: str, scenario: Scenario) -> Address:
@@ -131,13 +128,13 @@ def _command_lines(scenario: Scenario, system: System) -> tuple[str, str]:
     return fill[0] if fill else "", drive
 
 
-def _placed(line: str, address: Address, live: LiveRun) -> list[str]:
+def _command_words(line: str, address: Address, live: LiveRun) -> list[str]:
     """A recommended command line as a list of words, for this tool and server."""
     words = shlex.split(line)
     tool = live.tool or words[0]
     memtier = words[0].startswith("memtier")
     name = Path(tool).name
-    if name not in _PROGRAMS or memtier != name.startswith("memtier"):
+    if name not in TOOLS or memtier != name.startswith("memtier"):
         valid = words[0] if memtier else "valkey-benchmark or redis-benchmark"
         raise InputError(f"--tool {tool}: valid for this scenario is {valid}.")
     found = shutil.which(tool)
@@ -175,16 +172,16 @@ def _repetition(
         json_file = Path(folder) / "result.json"
         before = control.info()
         if requests is None:
-            done = _run([*words, f"--json-out-file={json_file}"], limit_s=limit_s)
+            done = run_to_end([*words, f"--json-out-file={json_file}"], limit_s=limit_s)
         else:
-            done = _run([*_with_option(words, "-n", requests), "--csv"], limit_s=limit_s)
+            done = run_to_end([*_with_option(words, "-n", requests), "--csv"], limit_s=limit_s)
         after = control.info()
         name = Path(words[0]).name
         with _said_by(words[0]):
             if requests is None:
                 found = measured_by_memtier(read_text(json_file), file="its JSON")
             else:
-                found = measured_by_benchmark(done.out, scenario, file="its CSV")
+                found = measured_by_benchmark(done.stdout, scenario, file="its CSV")
     rate = found.values["throughput_rps"][0]
     try:
         files = "INFO before", "INFO after"
@@ -211,60 +208,3 @@ def _said_by(tool: str) -> Iterator[None]:
     except InputError as error:
         name = Path(tool).name
         raise EngineError(f"{name} printed no result that can be read: {error}") from None
-
-
-@dataclass(frozen=True)
-class _Done:
-    """What a tool printed, and the CPU time it took."""
-
-    out: str
-    cpu_s: float
-
-
-def _run(words: Sequence[str], *, limit_s: float = 60.0) -> _Done:
-    """Run a tool to its end, or stop it: at the limit, when interrupted, and when we die."""
-    name = Path(words[0]).name
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began_s = time.monotonic()
-    try:
-        process = subprocess.Popen(
-            list(words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=child_setup(None),
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise EngineError(f"{name} can't be started: {error}.") from None
-    try:
-        out, err = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        _stop(process)
-        raise EngineError(
-            f"{name} was stopped after {time.monotonic() - began_s:.0f} s without a result."
-        ) from None
-    except BaseException:
-        _stop(process)
-        raise
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if process.returncode != 0:
-        lines = (err or out).strip().splitlines() or ["it printed nothing"]
-        raise EngineError(f"{name} failed (status {process.returncode}): {lines[-1][:200]}")
-    cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return _Done(out, cpu_s)
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    """End a tool and wait for it."""
-    process.terminate()
-    try:
-        process.wait(_STOP_S)
-    except BaseException as error:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        if not isinstance(error, subprocess.TimeoutExpired):
-            raise

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from forecache.hwprofiles.files import parse, read_text, read_yaml
 from forecache.hwprofiles.record import Record
 from forecache.models.prediction.predict import LATENCIES, SERVER_CPU
 from forecache.models.results.points import QUANTILES
+from forecache.models.scenario.schema import Scenario
 from forecache.sim.errors import InputError
 
+from ..observe.readers.benchmark import BenchmarkResult, parse_benchmark, parse_memtier
 from ..observe.readers.info import info_fields
-from ..observe.readers.lines import Place
+from ..observe.readers.lines import Place, shown_value
 from ..today.commands import OPERATIONS, is_demand
+from ..today.nodes import Look
 
 QUANTITIES = ("throughput_rps", *LATENCIES, SERVER_CPU)
 """What can be compared, by the names of a prediction's metrics."""
@@ -35,15 +41,12 @@ CONDITIONS = {
 """Under what it was measured: the names in a file, and the fields of a scenario."""
 
 
-def _repeats(value: object) -> object:
-    """One number as a list of one."""
-    return value if isinstance(value, list) else [value]
-
-
 _Positive = Annotated[float, Field(gt=0, le=1e12)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 Repeats = Annotated[
-    list[_Positive], BeforeValidator(_repeats), Field(min_length=1, max_length=10_000)
+    list[_Positive],
+    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    Field(min_length=1, max_length=10_000),
 ]
 """A number, or one of each repetition."""
 
@@ -148,14 +151,8 @@ def measured_from(given: MeasuredFields, *, source: str) -> Measured:
     )
 
 
-def together(parts: Sequence[Measured]) -> Measured:
-    """Several files as one measurement: a quantity of several is one of several repetitions.
-
-    Raises
-    ------
-    InputError
-        They were measured under different conditions.
-    """
+def merge_measurements(parts: Sequence[Measured]) -> Measured:
+    """Several files as one measurement: a quantity of several is one of several repetitions."""
     values: dict[str, list[float]] = {}
     conditions: dict[str, Any] = {}
     single: dict[str, Any] = {}
@@ -190,7 +187,6 @@ _OWN_COMMANDS = 1
 
 _ACTIVE = "used_active_time_main_thread"
 _KEYS = "keys="
-_COMMAND = "cmdstat_"
 _BITS = 8.0
 
 
@@ -214,15 +210,16 @@ def measured_between(
         A field is missing or damaged, the second look is not after the first, or the server was
         started anew between them.
     """
-    first, last = info_fields(before), info_fields(after)
-    if first.get("run_id") != last.get("run_id"):
+    first, last = _look(before, files[0]), _look(after, files[1])
+    if first.text("run_id") != last.text("run_id"):
         raise InputError(
-            f"{files[1]}: found run_id {last.get('run_id')!r}; valid is {first.get('run_id')!r} "
-            f"as in {files[0]}: between the two the server was started anew."
+            f"{files[1]}: found run_id {last.text('run_id')!r}; valid is "
+            f"{first.text('run_id')!r} as in {files[0]}: between the two the server was started "
+            "anew."
         )
 
     def delta(name: str) -> float:
-        low, high = _number(first, name, files[0]), _number(last, name, files[1])
+        low, high = first.needed(name), last.needed(name)
         if high < low:
             raise InputError(
                 f"{files[1]}: found {name} {high:g}; valid is at least {low:g} as in {files[0]}, "
@@ -244,75 +241,193 @@ def measured_between(
     bandwidth = None
     if throughput_rps is not None:
         bandwidth = sent / commands * throughput_rps * _BITS / 1e9
+    conditions: dict[str, Any] = dict(zip(("engine", "engine_version"), last.engine, strict=True))
+    database = last.text("db0") or ""
+    if database.startswith(_KEYS):
+        keys = database.removeprefix(_KEYS).split(",")[0]
+        conditions["workload.keys"] = last.place.count(keys, "keys of db0")
+    # Unlike its CPU time it leaves out turns that found nothing (newer versions of Valkey).
+    active_us = delta(_ACTIVE) / commands * 1e6 or None if _ACTIVE in first.fields else None
     return Measured(
         {SERVER_CPU: [cpu_s / commands * 1e6]},
-        conditions_of(last, file=files[1]),
-        main_active_us=_active_us(delta, first, commands),
+        conditions,
+        main_active_us=active_us,
         network_gbit_per_s=bandwidth or None,
         miss_share=delta("keyspace_misses") / asked if asked else None,
-        command_times_us=_command_times_us(first, last, files=files),
+        command_times_us=_command_times_us(first, last),
         sources=(f"INFO ({files[0]}, {files[1]})",),
     )
 
 
-def _command_times_us(
-    first: Mapping[str, str], last: Mapping[str, str], *, files: tuple[str, str]
-) -> dict[str, float]:
+def _look(text: str, file: str) -> Look:
+    """A text of INFO as a look at a node; errors name the file."""
+    place = Place(file, 0)
+    return Look(place, {name: (place, value) for name, value in info_fields(text).items()})
+
+
+def _command_times_us(first: Look, last: Look) -> dict[str, float]:
     """Execution time of each command that clients asked for; SETEX and the like are SET.
 
     Empty if INFO has no commandstats.
     """
     found: dict[str, float] = {}
-    for name in last:
-        command = name.removeprefix(_COMMAND).lower()
-        if not name.startswith(_COMMAND) or not is_demand(command):
-            continue
-        before_us, after_us = (
-            _usec(fields.get(name), name, file)
-            for fields, file in zip((first, last), files, strict=True)
-        )
-        if after_us > before_us:
-            command = OPERATIONS.get(command, command)
-            found[command] = found.get(command, 0.0) + after_us - before_us
+    for name, count in last.commands.items():
+        before_us = first.commands[name].time_us if name in first.commands else 0.0
+        if is_demand(name) and count.time_us > before_us:
+            command = OPERATIONS.get(name, name)
+            found[command] = found.get(command, 0.0) + count.time_us - before_us
     return found
 
 
-def _usec(text: str | None, name: str, file: str) -> float:
-    if text is None:
-        return 0.0
-    values = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
-    return Place(file, 0).decimal(values.get("usec", ""), f"usec of {name}", highest=1e20)
+# --- files that a user may give: what tools print, INFO before and after, or plain numbers --------
 
 
-def conditions_of(fields: Mapping[str, str], *, file: str) -> dict[str, Any]:
-    """Engine, version and number of keys that INFO names."""
-    engine = "valkey" if "valkey_version" in fields else "redis"
-    version = fields.get(f"{engine}_version", "")
-    if not version or not version[0].isdigit() or len(version) > 20:
-        raise InputError(
-            f"{file}: found {engine}_version {version[:20]!r}; valid is a version, as 8.0.1."
-        )
-    found: dict[str, Any] = {"engine": engine, "engine_version": version}
-    database = fields.get("db0", "")
-    if database.startswith(_KEYS):
-        text = database.removeprefix(_KEYS).split(",")[0]
-        found["workload.keys"] = Place(file, 0).count(text, "keys of db0")
-    return found
+_MEMTIER = ('"ALL STATS"', '"AGGREGATED')
+_MEMTIER_LATENCIES = {50.0: "p50_ms", 90.0: "p90_ms", 99.0: "p99_ms", 99.9: "p999_ms"}
 
 
-def _active_us(
-    delta: Callable[[str], float], fields: Mapping[str, str], commands: float
-) -> float | None:
-    """Time of the main thread with something to do, per command; None where INFO has none.
+def read_measured(
+    files: Sequence[str | Path],
+    scenario: Scenario,
+    *,
+    info: tuple[str | Path, str | Path] | None = None,
+) -> Measured:
+    """What files say about one point, several files being repetitions of it.
 
-    Unlike its CPU time it leaves out turns that found nothing (newer versions of Valkey).
+    Parameters
+    ----------
+    scenario
+        Whose commands are looked for where a tool tells each apart.
+    info
+        Files with the text of INFO before and after.
     """
-    if _ACTIVE not in fields:
-        return None
-    return delta(_ACTIVE) / commands * 1e6 or None
+    parts = [_read(path, scenario) for path in files]
+    if info is not None:
+        rate = merge_measurements(parts).value("throughput_rps") if parts else None
+        texts = [read_text(path) for path in info]
+        names = str(info[0]), str(info[1])
+        between = measured_between(texts[0], texts[1], files=names, throughput_rps=rate)
+        parts.append(_without_shared(between, parts))
+    if not parts:
+        raise InputError("found no measurement; valid is a file, INFO before and after, or --run.")
+    return merge_measurements(parts)
 
 
-def _number(fields: Mapping[str, str], name: str, file: str) -> float:
-    if name not in fields:
-        raise InputError(f"{file}: field {name!r} is missing; valid is the whole text of INFO.")
-    return Place(file, 0).decimal(fields[name], name)
+def _without_shared(info: Measured, others: Sequence[Measured]) -> Measured:
+    """INFO's numbers but for those that a file gives itself, which go first."""
+    values = {n: v for n, v in info.values.items() if not any(n in o.values for o in others)}
+    given = {path for other in others for path in other.conditions}
+    conditions = {path: v for path, v in info.conditions.items() if path not in given}
+    bandwidth = info.network_gbit_per_s
+    if any(other.network_gbit_per_s is not None for other in others):
+        bandwidth = None
+    return replace(info, values=values, conditions=conditions, network_gbit_per_s=bandwidth)
+
+
+def _read(path: str | Path, scenario: Scenario) -> Measured:
+    """One file, recognised by what is in it."""
+    text, file = read_text(path), str(path)
+    head = text.lstrip()
+    if "redis_version:" in text and "total_commands_processed:" in text:
+        raise InputError(
+            f"{file}: found the text of INFO; valid is a measurement here, and INFO with "
+            "--info-before and --info-after."
+        )
+    if head.startswith("{") and any(name in text for name in _MEMTIER):
+        return measured_by_memtier(text, file=file)
+    # A mapping in YAML may begin with a quoted name, too; only CSV has commas between quotes.
+    if any(line.lstrip("\r").startswith('"') and '","' in line for line in text.splitlines()):
+        return measured_by_benchmark(text, scenario, file=file)
+    return measured_from(parse(MeasuredFields, read_yaml(path), file=file), source=file)
+
+
+def measured_by_benchmark(text: str, scenario: Scenario, *, file: str) -> Measured:
+    """What `valkey-benchmark --csv` or `redis-benchmark --csv` printed of a scenario's command.
+
+    Raises
+    ------
+    InputError
+        Damaged, or the scenario mixes commands, which such a tool measures one by one.
+    """
+    results = parse_benchmark(text, file=file)
+    gets = scenario.workload.get_fraction
+    others = set(scenario.workload.commands) - {"get", "set"}
+    if others or gets not in (0.0, 1.0):
+        raise InputError(
+            f"{file}: found results of a benchmark that sends one command at a time; valid for "
+            "the scenario’s mix is memtier’s JSON, or a file of numbers."
+        )
+    command = "GET" if gets == 1.0 else "SET"
+    rows = [row for row in results if row.test.split(" ")[0].upper() == command]
+    if not rows:
+        found = ", ".join(shown_value(row.test) for row in results[:4])
+        raise InputError(f"{file}: found results of {found}; valid is one of {command}.")
+    return Measured(benchmark_quantities(rows), sources=(file,))
+
+
+def benchmark_quantities(rows: Sequence[BenchmarkResult]) -> dict[str, list[float]]:
+    """Each quantity of results of one command."""
+    values: dict[str, list[float]] = {}
+    for name in ("throughput_rps", "mean_ms", "p50_ms", "p99_ms"):
+        found = [getattr(row, name) for row in rows]
+        # Latencies are printed with three decimals: one of zero says nothing.
+        known = [value for value in found if value]
+        if known:
+            values[name] = known
+    return values
+
+
+def measured_by_memtier(text: str, *, file: str) -> Measured:
+    """What memtier_benchmark wrote, over all commands, and what it was told to do.
+
+    Raises
+    ------
+    InputError
+        Damaged, or nothing was served.
+    """
+    result = parse_memtier(text, file=file)
+    totals, gets = result.totals, result.commands.get("Gets")
+    misses = None if gets is None else gets.misses_per_s
+    if totals.throughput_rps <= 0:
+        raise InputError(f"{file}: found no request; valid is some.")
+    values = {"throughput_rps": totals.throughput_rps, "mean_ms": totals.mean_ms}
+    for percentile, name in _MEMTIER_LATENCIES.items():
+        values[name] = totals.percentiles_ms.get(percentile)
+    known = {name: [value] for name, value in values.items() if value}
+    return Measured(
+        known,
+        _memtier_conditions(json.loads(text), file=file),
+        miss_share=min(1.0, misses / gets.throughput_rps) if gets and misses else None,
+        sources=(file,),
+    )
+
+
+def _memtier_conditions(data: dict[str, Any], *, file: str) -> dict[str, Any]:
+    """From memtier's `configuration`; what a version doesn't write is left out."""
+    given = data.get("configuration")
+    if given is None:
+        return {}
+    place = Place(f"{file}, configuration", 0)
+    if not isinstance(given, dict):
+        raise place.wrong(shown_value(given), valid="a mapping")
+
+    def number(name: str) -> int | None:
+        value = given.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
+            raise place.wrong(f"{shown_value(value)} as '{name}'", valid="a whole number")
+        return value
+
+    found: dict[str, Any] = {"load_generator.tool": "memtier-benchmark"}
+    clients, threads = number("clients"), number("threads")
+    if clients and threads:
+        found["workload.clients"] = clients * threads
+    found["workload.pipeline"] = number("pipeline")
+    size, ranges = number("data_size"), given.get("data_size_range", "0:0")
+    if size and ranges == "0:0" and not given.get("data_size_list"):
+        found["workload.value_bytes"] = size
+    low, high = number("key_minimum"), number("key_maximum")
+    if low is not None and high is not None and high >= low:
+        found["workload.keys"] = high - low + 1
+    return {path: value for path, value in found.items() if value}

@@ -29,10 +29,9 @@ from forecache.sim.errors import EngineError, ForecacheError, InputError
 from forecache.sim.installing import install_command
 from forecache.sim.native.toolchain import FOLDERS, ROOT, compiler, is_current
 
-from ..drive.engine_process import engine_version, find_engine
+from ..drive.servers import engine_version, find_engine
 from ..observe.profilers.callgrind import Callgrind
-from ..observe.profilers.clock import Clock
-from ..observe.profilers.perf import Counters
+from ..observe.profilers.perf import Clock, Counters
 from ..observe.profilers.programs import missing, run_program
 from ..observe.profilers.vtune import Vtune
 from ..observe.tools import TOOLS

@@ -1,6 +1,5 @@
 """What Linux knows about a thread (CPU time, waiting, switches) and about the host."""
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,24 +59,6 @@ def thread_usage(pid: int, tid: int) -> ThreadUsage:
         if name in switches:
             switches[name] = int(value)
     return ThreadUsage(cpu_ns, wait_ns, *switches.values())
-
-
-def process_cpu_ns(pid: int) -> int:
-    """CPU time of all threads of a process.
-
-    Exact for this very process. Of another one the kernel has what a thread used until its last
-    tick, 1 to 10 ms ago, or until it last slept.
-
-    Raises
-    ------
-    EngineError
-        The process is gone.
-    """
-    try:
-        # Linux: the inverted id, then the kind of clock, the scheduler's own.
-        return time.clock_gettime_ns((~pid << 3) | 2)
-    except OSError as error:
-        raise EngineError(f"CPU time of process {pid} can't be read: {error}.") from None
 
 
 def core_times_ns(cores: "frozenset[int] | set[int]") -> tuple[int, int, int]:

@@ -10,17 +10,21 @@ simulation alone, which is told none of these counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from forecache.hwprofiles.parts import Kernel
-from forecache.hwprofiles.quantity import Quantity, Source, kind_of_fit
+from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.hwprofiles.schema import SOCKET_CALLS, HostProfile
 from forecache.hwprofiles.speed import HostSpeed
+from forecache.models.engines.commands import command_kinds
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, Observed
+from forecache.models.prediction.predict import Progress
+from forecache.models.prediction.uncertainty import Z95
 from forecache.sim.effort import check_work
 from forecache.sim.errors import InputError
 
@@ -28,32 +32,31 @@ from ..bundle.bundle import Bundle, Engine
 from ..bundle.points import ObservedPoint
 from ..bundle.profiles import Profile
 from .command_work import command_leaves
-from .conflict import Conflict
-from .generator_fit import fit_generator, fitted_generator
-from .instructions import COUNT_ERROR, instruction_rows
 from .prior import (
+    Conflict,
     Prior,
     difference_from,
+    fitted_quantity,
     general_prior,
     is_counted,
     prior_error,
     prior_from,
     priors,
-    rests_on_prior,
 )
 from .regression import Posterior, Problem, fit, leave_out
-from .variation import disturbance_errors, observed_variation, window_errors
 from .work_model import (
+    COUNT_ERROR,
     FILLS,
     HOST_NAMES,
     IPC,
     WorkModel,
     counts_of,
     events_per_batch,
+    instruction_rows,
+    scenario_of,
+    wake_times,
     work_model,
 )
-
-Progress = Callable[[str], None]
 
 POINT_ERROR = 0.05
 """Relative standard error of one observed point, besides what its windows differ by."""
@@ -69,8 +72,6 @@ _FIT_S = 0.2
 
 _POINT_S = 0.055
 """And what each of its points adds."""
-
-_Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Calibration:
     misses_more: bool = False
 
 
-def usable(point: ObservedPoint) -> bool:
+def is_usable(point: ObservedPoint) -> bool:
     """Whether a point can be fitted: one server thread and nothing wrong."""
     return point.given.io_threads == 1 and not any(
         flag in repetition.flags
@@ -156,13 +157,6 @@ def work_problem(
     return problem, model
 
 
-def _left_out(posterior: Posterior, points: list[ObservedPoint]) -> np.ndarray:
-    """(points,) error of each point in a fit that left its data set out."""
-    counted = len(posterior.problem.observed) - len(points)
-    groups: list[object] = [*(point.given.data_set for point in points), *[None] * counted]
-    return leave_out(posterior, groups)[: len(points)]
-
-
 def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
@@ -181,14 +175,8 @@ def _fitted_leaf(old: Quantity, name: str, *, log: float, error: float, what: st
         return old
     value = old.best * math.exp(log)
     added = max(0.0, 1.0 - (error / prior_error(priors()[name])) ** 2)
-    return Quantity(
-        value=_rounded(value),
-        unit=old.unit,
-        source="bundle",
-        kind=kind_of_fit(added),
-        method=f"fitted to {what}" + rests_on_prior(added),
-        low=_rounded(value * math.exp(-_Z95 * error)),
-        high=_rounded(value * math.exp(_Z95 * error)),
+    return fitted_quantity(
+        value, error, added=added, unit=old.unit, source="bundle", method=f"fitted to {what}"
     )
 
 
@@ -222,9 +210,13 @@ def fitted_profile(
         file=bundle.path.name,
         accessed=date,
     )
+    # What was compiled, with what: a step between builds is no step between versions.
+    build = f"{engine.name} {engine.version}, build {engine.build}, {engine.allocator}"
+    if engine.compiler is not None:
+        build += f", gcc {engine.compiler}"
     observed = Observed(
         version=engine.version,
-        build=_build(engine),
+        build=build,
         host=host.id,
         captured=None if host.captured is None else host.captured.date,
         date=date,
@@ -278,12 +270,6 @@ def _read_limits(engine: Engine, rules: EngineProfile) -> dict[str, int]:
         return {}
     limit, large = READ_LIMITS[allocator]
     return {"read_limit_bytes": limit, "large_read_limit_bytes": large}
-
-
-def _build(engine: Engine) -> str:
-    """What was compiled, with what: a step between builds is no step between versions."""
-    text = f"{engine.name} {engine.version}, build {engine.build}, {engine.allocator}"
-    return text if engine.compiler is None else f"{text}, gcc {engine.compiler}"
 
 
 def _table(
@@ -343,7 +329,7 @@ def _as_found(host: HostProfile, prior: Prior, posterior: Posterior) -> Kernel:
         if prior.host[index] == 0.0:
             continue
         factor = math.exp(float(beyond[index]))
-        wide = math.exp(_Z95 * float(errors[index]))
+        wide = math.exp(Z95 * float(errors[index]))
         for name in names:
             leaf = getattr(host.kernel, name) or host.epoll_ctl
             update[name] = Quantity(
@@ -366,15 +352,13 @@ def fitted_host(
     leaves: dict[str, Quantity | Kernel] = {}
     for name, (middle, unit) in before.items():
         value, error = middle * posterior.factor(name), posterior.error(name)
-        leaves[name] = Quantity(
-            value=_rounded(value),
+        leaves[name] = fitted_quantity(
+            value,
+            error,
+            added=1.0 - posterior.weight(name),
             unit=unit,
-            kind=kind_of_fit(1.0 - posterior.weight(name)),
             source="bundle",
-            method="fitted with an engine's work to its CPU time"
-            + rests_on_prior(1.0 - posterior.weight(name)),
-            low=_rounded(value * math.exp(-_Z95 * error)),
-            high=_rounded(value * math.exp(_Z95 * error)),
+            method="fitted with an engine's work to its CPU time",
         )
     source = Source(title="forecache calibrate, engine observed on this host", file="bundle")
     leaves["kernel"] = _as_found(host, prior, posterior)
@@ -408,7 +392,7 @@ def fit_bundle(
     host
         Profile of the host the bundle was observed on, if the bundle has none.
     known
-        What an earlier fit left of the engine, from `prior.known_of`; without it the fit begins
+        What an earlier fit left of the engine (`prior.earlier_profile`); without it the fit begins
         with `priors.yaml`. If the bundle disagrees with it, its ranges are widened until they
         allow for the difference.
     same_host
@@ -431,7 +415,7 @@ def fit_bundle(
     points = [
         p
         for p in bundle.points
-        if p.given.role == "fit" and usable(p) and p.given.rate_share is None
+        if p.given.role == "fit" and is_usable(p) and p.given.rate_share is None
     ]
     if len(points) < LEAST_POINTS:
         raise InputError(
@@ -461,16 +445,185 @@ def fit_bundle(
     generator_posterior = fit_generator(
         points, generator_prior, _while_driven(bundle, found.speed())
     )
+    counted = len(posterior.problem.observed) - len(points)
+    groups: list[object] = [*(point.given.data_set for point in points), *[None] * counted]
     return Calibration(
         profile=fitted_profile(prior, posterior, bundle, len(points), found),
         generator=fitted_generator(generator_prior, generator_posterior, bundle),
         posterior=posterior,
         generator_posterior=generator_posterior,
         model=model,
-        left_out=_left_out(posterior, points),
+        left_out=leave_out(posterior, groups)[: len(points)],
         host=found,
         bundle=bundle,
         fitted=points,
         prior=prior,
         conflict=conflict,
     )
+
+
+# --- by how much windows of one point, and starts of one server, differ ---------------------------
+
+
+DISTURBED_ERROR = 0.13
+"""Relative error of CPU time in a disturbed window: root mean square of the difference between the
+flagged and the quiet windows of a point, over the 31 points in `evidence/bundles/` and
+`evidence/generations/` that have both."""
+
+_LEAST = 1e-3
+_MEDIAN = math.sqrt(math.pi / 2.0)
+
+
+def observed_variation(bundle: Bundle) -> dict[str, Any]:
+    """The fields of `Observed` that say so; what a bundle doesn't tell is left out."""
+    points = [p for p in bundle.points if p.given.io_threads == 1 and p.given.rate_share is None]
+    found = {"window": between_windows(points), "start": between_starts(bundle.manifest.starts)}
+    undisturbed = float(np.median([point.undisturbed for point in points]))
+    return {
+        "variation": {name: float(f"{v:.3g}") for name, v in found.items() if v is not None},
+        "undisturbed": float(f"{undisturbed:.4g}"),
+    }
+
+
+def between_windows(points: Sequence[ObservedPoint]) -> float | None:
+    """Standard deviation of the logarithm of CPU time within points; None without repetitions."""
+    variances = [
+        np.log([r.server_cpu_ns_per_request for r in point.quiet_repetitions()]).var(ddof=1)
+        for point in points
+        if len(point.quiet_repetitions()) > 1
+    ]
+    return max(_LEAST, math.sqrt(float(np.mean(variances)))) if variances else None
+
+
+def window_errors(points: Sequence[ObservedPoint]) -> np.ndarray:
+    """(points,) standard error of the logarithm of each point's median, from all points' windows.
+
+    That of a median is 1.25 times that of a mean.
+    """
+    window = between_windows(points) or 0.0
+    windows = np.array([len(point.quiet_repetitions()) for point in points])
+    return np.asarray(_MEDIAN * window / np.sqrt(windows))
+
+
+def disturbance_errors(points: Sequence[ObservedPoint]) -> np.ndarray:
+    """(points,) standard error of the logarithm of CPU time from whatever else ran on the host.
+
+    Where some windows of a point were disturbed, so may be those in which nothing was noticed.
+    """
+    shares = [np.mean([not r.quiet for r in point.repetitions]) for point in points]
+    return DISTURBED_ERROR * np.asarray(shares)
+
+
+def between_starts(starts: Sequence[Sequence[float]]) -> float | None:
+    """Standard deviation of the logarithm of CPU time between starts, that of windows apart.
+
+    Parameters
+    ----------
+    starts
+        CPU time of each window by start, as in a manifest; None is found in fewer than two.
+    """
+    logs = [np.log(windows) for windows in starts if len(windows)]
+    if len(logs) < 2:
+        return None
+    within = [group.var(ddof=1) / len(group) for group in logs if len(group) > 1]
+    between = float(np.var([group.mean() for group in logs], ddof=1))
+    return max(_LEAST, math.sqrt(max(0.0, between - (float(np.mean(within)) if within else 0.0))))
+
+
+# --- the load generator's work --------------------------------------------------------------------
+
+# The work of forecache's own load generator, fitted to its CPU time at the same points.
+#
+# It is a station of the simulation like any other, so it has to be as right as the engine.
+
+
+PRIOR_ERRORS = {"poll": 0.6, "batch": 0.6, "request": 0.6, "kernel": 0.12, "wake": 0.3}
+"""Standard errors of the logarithms of the factors on the profile's numbers."""
+
+_FACTORS = {
+    "poll_instructions": "poll",
+    "batch_instructions": "batch",
+    "request_instructions": "request",
+    "reply_instructions": "request",
+    "kernel_scale": "kernel",
+}
+
+
+def fit_generator(
+    points: list[ObservedPoint], generator: GeneratorProfile, speed: HostSpeed
+) -> Posterior:
+    """Factors on the load generator's work; only where it sleeps when it has nothing to do."""
+    rows, observed = [], []
+    for point in points:
+        row = _row(point, generator, speed)
+        if row is not None:
+            rows.append(row)
+            observed.append(point.ordinary("generator_cpu_ns_per_request"))
+    # A benchmark tool tells nothing of its own loops: the priors are all there is.
+    matrix = np.array(rows).reshape(-1, len(PRIOR_ERRORS))
+    return fit(
+        Problem(
+            names=list(PRIOR_ERRORS),
+            prior_errors=np.array(list(PRIOR_ERRORS.values())),
+            predict=lambda logs: np.log(matrix @ np.exp(logs)),
+            observed=np.log(observed),
+            errors=np.full(len(rows), POINT_ERROR),
+        )
+    )
+
+
+def _row(point: ObservedPoint, generator: GeneratorProfile, speed: HostSpeed) -> list[float] | None:
+    """What each factor stands for at one point, in ns per request; None where it can't be told."""
+    given = point.given
+    counted = ("loops", "events", "reads", "sends")
+    numbers = [point.ordinary(f"generator_{name}_per_request") for name in counted]
+    if given.arrival == "open_loop" or given.think_us > 0 or np.isnan(numbers).any():
+        return None
+    turns, events, reads, sends = numbers
+    work = generator.generator_work()
+    rate = speed.user_ipc * speed.clock_ghz
+    unix = given.transport == "unix"
+    recv_ns = speed.unix_recv_ns if unix else speed.tcp_recv_ns
+    send_ns = speed.unix_send_ns if unix else speed.tcp_send_ns
+    counts = counts_of(point)
+    scenario = scenario_of(given, engine="valkey", engine_version="8.0")
+    kinds = command_kinds(scenario)
+    request_bytes = sum(kind.share * kind.request_bytes(given.key_bytes) for kind in kinds)
+    reply_bytes = sum(kind.share * kind.reply_bytes for kind in kinds)
+    copying = request_bytes * speed.send_ns_per_byte(given.pipeline * request_bytes)
+    copying += reply_bytes * speed.recv_ns_per_byte(given.pipeline * reply_bytes)
+    kernel = turns * speed.epoll_wait_ns + events * speed.epoll_event_ns
+    kernel += reads * recv_ns + sends * send_ns + copying
+    wake = sum(wake_times(counts, speed, of_generator=True))
+    return [
+        turns * work.poll_instructions / rate,
+        events * work.batch_instructions / rate,
+        (work.request_instructions + work.reply_instructions) / rate,
+        kernel,
+        wake,
+    ]
+
+
+def fitted_generator(
+    prior: GeneratorProfile, posterior: Posterior, bundle: Bundle
+) -> GeneratorProfile:
+    """The load generator's prior with its work replaced by what was fitted."""
+    work = dict(prior.work)
+    for name, factor in _FACTORS.items():
+        value, error = prior.work[name].best * posterior.factor(factor), posterior.error(factor)
+        method = "fitted to the generator's own CPU time per request"
+        if factor == "request":
+            method += "; requests and replies share one factor"
+        work[name] = fitted_quantity(
+            value,
+            error,
+            added=1.0 - posterior.weight(factor),
+            unit=prior.work[name].unit,
+            source="bundle",
+            method=method,
+            z=1.96,
+        )
+    source = Source(
+        title="forecache observe", file=bundle.path.name, accessed=bundle.manifest.created[:10]
+    )
+    return prior.model_copy(update={"work": work, "sources": {**prior.sources, "bundle": source}})

@@ -8,21 +8,34 @@ they are turned until each holds few factors, so that a sentence can name them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from scipy.optimize import brentq
 
-from .candidates import candidate_points, candidate_rows, profiled_rows, updated
-from .fit import POINT_ERROR, Calibration
-from .instructions import COUNT_ERROR
-from .regression import Posterior, profile_cost
-from .report import Directions, Known, WhatDataTell
-from .work_model import FILLS, HOST_NAMES, INSTRUCTIONS, IPC
+from forecache.hwprofiles.schema import HostProfile
+from forecache.models.engines.profile import EngineProfile
+from forecache.models.prediction.uncertainty import Z95
 
-_Z95 = 1.959963984540054
-"""Its square, 3.84, is the 95% bound of the profile likelihood's cost."""
+from ..bundle.points import CALLGRIND_POINTS, Command, Conditions
+from ..bundle.profiles import Profile, StageWork, ThreadWork
+from .fit import POINT_ERROR, Calibration
+from .regression import Posterior, derivatives, profile_cost
+from .report import Directions, Known, WhatDataTell
+from .work_model import (
+    COUNT_ERROR,
+    FALLBACK_TURNS_PER_READ,
+    FILLS,
+    GROUPS,
+    HOST_NAMES,
+    INSTRUCTIONS,
+    IPC,
+    PointCounts,
+    instruction_rows,
+    work_model,
+)
 
 _CORRELATED = 0.9
 _LEAST_SHARE = 0.08
@@ -123,10 +136,10 @@ def identifiability_of(
     ----------
     candidates
         (factors,) derivatives of log CPU time at points that could be observed too, by the
-        point's words; as from `candidates.candidate_rows`. Without any there is no advice.
+        point's words; as from `candidate_rows`. Without any there is no advice.
     profiled : (rows, factors)
         Derivatives of log instructions that a profiler could count, as from
-        `candidates.profiled_rows`.
+        `profiled_rows`.
     """
     problem = posterior.problem
     scaled = problem.weighted_jacobian(posterior.logs) * problem.prior_errors
@@ -134,11 +147,14 @@ def identifiability_of(
     singular_values = np.zeros(len(problem.names))
     singular_values[: len(found)] = found
     say = _Sayer(posterior, candidates or {}, profiled)
-    unknown = _turned(rows[singular_values <= 1.0].T).T
+    unknown = _varimax(rows[singular_values <= 1.0].T).T
     directions = [say.direction(shares) for shares in unknown]
     directions.sort(key=lambda direction: -say.variance(direction.shares))
     together = [set(direction.names) for direction in directions]
-    directions += [say.direction(p) for p in say.pairs() if not _within(p, problem.names, together)]
+    for pair in say.pairs():
+        names = {name for name, share in zip(problem.names, pair, strict=True) if share}
+        if not any(names <= group for group in together):
+            directions.append(say.direction(pair))
     return Identifiability(
         singular_values, [_known(posterior, name) for name in problem.names], directions
     )
@@ -163,12 +179,7 @@ def identifiability_report(fitted: Calibration) -> WhatDataTell:
     )
 
 
-def _within(shares: np.ndarray, names: list[str], groups: list[set[str]]) -> bool:
-    pair = {name for name, share in zip(names, shares, strict=True) if share}
-    return any(pair <= group for group in groups)
-
-
-def _turned(basis: np.ndarray) -> np.ndarray:
+def _varimax(basis: np.ndarray) -> np.ndarray:
     """(factors, k) basis of the same space, each vector with as few large entries as can be.
 
     H. F. Kaiser, The varimax criterion for analytic rotation in factor analysis, 1958; as a fixed
@@ -191,8 +202,8 @@ def _known(posterior: Posterior, name: str) -> Known:
     return Known(
         name=name,
         prior_weight=posterior.weight(name),
-        low=math.exp(log - _Z95 * error),
-        high=math.exp(log + _Z95 * error),
+        low=math.exp(log - Z95 * error),
+        high=math.exp(log + Z95 * error),
         profile_low=math.exp(log - _profile_bound(posterior, name, -1.0)),
         profile_high=math.exp(log + _profile_bound(posterior, name, 1.0)),
     )
@@ -206,10 +217,10 @@ def _profile_bound(posterior: Posterior, name: str, sign: float) -> float:
 
     def beyond(offset: float) -> float:
         # The root of the cost is nearly straight, so that few fits find it.
-        return math.sqrt(max(0.0, profile_cost(posterior, name, sign * offset))) - _Z95
+        return math.sqrt(max(0.0, profile_cost(posterior, name, sign * offset))) - Z95
 
     error = posterior.error(name)
-    low, high = 0.0, 1.1 * _Z95 * error
+    low, high = 0.0, 1.1 * Z95 * error
     while beyond(high) < 0.0:
         low, high = high, 1.5 * high
     return float(brentq(beyond, low, high, xtol=0.01 * error))
@@ -228,12 +239,12 @@ class _Sayer:
         scale = np.outer(posterior.problem.prior_errors, posterior.problem.prior_errors)
         self._now = posterior.covariance / scale
         self._after_point = {
-            label: updated(posterior.covariance, row, POINT_ERROR) / scale
+            label: updated_covariance(posterior.covariance, row, POINT_ERROR) / scale
             for label, row in candidates.items()
         }
         after = posterior.covariance
         for row in [] if profiled is None else profiled:
-            after = updated(after, row, COUNT_ERROR)
+            after = updated_covariance(after, row, COUNT_ERROR)
         self._after_profile = after / scale
 
     def variance(self, shares: np.ndarray) -> float:
@@ -266,7 +277,7 @@ class _Sayer:
             # No combination is known much better than another: nothing to tell apart.
             return _little(names)
         first, *others = [_meaning(name) for name in names]
-        said = f"these data can't separate {first} from {_listed(others)}"
+        said = f"these data can't separate {first} from {_join_words(others)}"
         signs = np.sign(shares[1:] * shares[0])
         if (signs > 0).all():
             return f"{said}: only their ratio is known"
@@ -295,7 +306,7 @@ class _Sayer:
 
 def _little(names: list[str]) -> str:
     rests = "its value is" if len(names) == 1 else "their values are"
-    meant = _listed([_meaning(name) for name in names])
+    meant = _join_words([_meaning(name) for name in names])
     return f"these data say little of {meant}: {rests} mostly what was known before"
 
 
@@ -303,5 +314,142 @@ def _meaning(name: str) -> str:
     return f"{_MEANINGS[name]} ({name})" if name in _MEANINGS else name
 
 
-def _listed(names: list[str]) -> str:
+def _join_words(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+# --- what could be observed besides ---------------------------------------------------------------
+
+# What could be observed besides, and what each would tell of the factors that a fit looks for.
+#
+# Nothing was counted at a point that was not observed: counts per request are what saturated
+# engines show. The derivatives of a logarithm that would be observed, of CPU time or of
+# instructions, are a row of the Jacobian, and a row with its error updates a covariance as in any
+# linear model with normal errors.
+
+
+_COMMANDS: tuple[Command, ...] = ("get", "set")
+_PIPELINES = (1, 4, 16, 64)
+_VALUES = (16, 64, 512, 4_096, 16_384)
+_KEYS = (1_000, 10_000, 100_000, 1_000_000, 4_000_000)
+_FEW_AND_MANY_CLIENTS = (1, 10, 200)
+"""Beside fifty: turns of the event loop find fewer or more clients ready."""
+
+_DATA_SET_BYTES = 2**29
+_PIPELINE_BYTES = 2**16
+"""Largest data set and largest pipeline of values: more takes long to load, or waits for sockets
+instead of working."""
+
+_READ_BYTES = 16 * 1024
+_WRITE_BYTES = 64 * 1024
+"""What one read and one write of an engine carry at most."""
+
+_FALLBACK_CLIENTS = 50
+"""Clients that `FALLBACK_TURNS_PER_READ` was counted with."""
+
+
+def candidate_points() -> list[Conditions]:
+    """A grid over what a design varies: command, pipeline, value size, keys, clients."""
+    grid = [
+        Conditions(command=command, pipeline=pipeline, value_bytes=value_bytes, keys=keys)
+        for value_bytes, keys in product(_VALUES, _KEYS)
+        if value_bytes * keys <= _DATA_SET_BYTES
+        for command, pipeline in product(_COMMANDS, _PIPELINES)
+        if value_bytes * pipeline <= _PIPELINE_BYTES
+    ]
+    return grid + [Conditions(command="get", clients=clients) for clients in _FEW_AND_MANY_CLIENTS]
+
+
+def expected_counts(given: Conditions) -> PointCounts:
+    """What one request is expected to take of an engine with one thread that is kept busy.
+
+    A client alone finds the engine asleep every time. Replies to large values go through the stack
+    in more pieces than is said here, and wake-ups of the generator are at most one a turn. Below
+    saturation (think time, open loops) counts depend on the load and these are the least.
+    """
+    set_bytes = (1.0 - given.get_fraction) * given.pipeline * given.value_bytes
+    get_bytes = given.get_fraction * given.pipeline * given.value_bytes
+    reads = max(1.0, set_bytes / _READ_BYTES) / given.pipeline
+    writes = max(reads, get_bytes / _WRITE_BYTES / given.pipeline)
+    turns = reads * min(1.0, FALLBACK_TURNS_PER_READ * _FALLBACK_CLIENTS / given.clients)
+    return PointCounts(
+        turns=turns,
+        reads=reads,
+        writes=writes,
+        segments=writes,
+        generator_wakes=turns,
+        server_sleeps=turns if given.clients == 1 else 0.0,
+    )
+
+
+def candidate_rows(
+    candidates: Sequence[Conditions], engine: EngineProfile, host: HostProfile, logs: np.ndarray
+) -> np.ndarray:
+    """What each candidate's CPU time says of each factor.
+
+    Parameters
+    ----------
+    engine
+        With the priors as its work, as from `general_prior`.
+    logs : (factors,)
+        Logarithms of the factors of `WorkModel.names`, where derivatives are taken: zeros before
+        anything was observed, a posterior's afterwards.
+
+    Returns
+    -------
+    numpy.ndarray
+        (candidates, factors) derivatives of log CPU time per request.
+    """
+    counted = [(given, expected_counts(given)) for given in candidates]
+    return derivatives(work_model(counted, engine, host.speed()).log_cpu_ns, logs)
+
+
+def profiled_rows(engine: EngineProfile, logs: np.ndarray) -> np.ndarray:
+    """What a profiler that counts instructions says of each factor.
+
+    Parameters
+    ----------
+    engine, logs
+        As for `candidate_rows`.
+
+    Returns
+    -------
+    numpy.ndarray
+        (groups of stages at the profiler's points, factors) derivatives of log instructions.
+    """
+    profiles = [_expected_profile(given) for given in CALLGRIND_POINTS]
+    return derivatives(instruction_rows(profiles, engine).log_instructions, logs)
+
+
+def _expected_profile(given: Conditions) -> Profile:
+    counts = expected_counts(given)
+    # How many were counted is no part of a derivative, only that some were in each stage.
+    stages = [
+        StageWork(stage=stage, instructions_per_request=100.0)
+        for group in GROUPS.values()
+        for stage in group
+    ]
+    return Profile(
+        profiler="callgrind",
+        tool="none",
+        given=given,
+        reads_per_request=counts.reads,
+        writes_per_request=counts.writes,
+        event_loops_per_request=counts.turns,
+        threads=[ThreadWork(thread="main", role="main", stages=stages)],
+    )
+
+
+def updated_covariance(covariance: np.ndarray, row: np.ndarray, error: float) -> np.ndarray:
+    """The covariance of factors once a point with this row was observed too.
+
+    Parameters
+    ----------
+    covariance : (factors, factors)
+    row : (factors,)
+        Derivatives of what is observed.
+    error
+        Standard error of the observation.
+    """
+    told = covariance @ row
+    return np.asarray(covariance - np.outer(told, told) / (row @ told + error**2))

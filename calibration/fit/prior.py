@@ -11,22 +11,24 @@ and `engine_part` takes it off again before the engine goes to another host.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 
 import numpy as np
 import yaml
+from scipy.stats import chi2
 
 from forecache.hwprofiles.files import parse
-from forecache.hwprofiles.quantity import Quantity
+from forecache.hwprofiles.quantity import Quantity, kind_of_fit
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.system import UNCHECKED_DISCREPANCY
+from forecache.models.prediction.uncertainty import Z95
 
 from ..bundle.bundle import Bundle
-from .conflict import Conflict, conflict_of
 from .regression import Posterior
+from .report import Difference
 from .work_model import FILLS, HOST_NAMES, IPC, SCALES, WorkModel
 
 HOST_PRIOR_ERRORS = {IPC: 0.35, FILLS: 1.0}
@@ -41,8 +43,6 @@ wake scales of 1.0 to 1.3 (`evidence/generations/`, each `calibration`)."""
 
 _WORK = [number for number, name in enumerate(WorkModel.names) if name not in HOST_NAMES]
 _WORK_NAMES = [WorkModel.names[number] for number in _WORK]
-
-_Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def priors() -> Mapping[str, Quantity]:
 def prior_error(leaf: Quantity) -> float:
     """Standard error of the logarithm of a number whose range holds it with 95%."""
     assert leaf.low is not None and leaf.high is not None  # `assumed` has a range
-    return math.log(leaf.high / leaf.low) / (2 * _Z95)
+    return math.log(leaf.high / leaf.low) / (2 * Z95)
 
 
 def is_counted(leaf: Quantity) -> bool:
@@ -160,7 +160,7 @@ def prior_errors(rules: EngineProfile | None = None) -> np.ndarray:
     """
     known = dict(priors())
     if rules is not None:
-        known |= priors_of(rules)
+        known |= engine_priors(rules)
     return np.array(
         [prior_error(known[n]) if n in known else HOST_PRIOR_ERRORS[n] for n in WorkModel.names]
     )
@@ -173,16 +173,53 @@ def rests_on_prior(added: float) -> str:
     return f"; these data tell {max(0.0, added):.0%} of what is known of it"
 
 
+def fitted_quantity(
+    value: float,
+    error: float,
+    *,
+    added: float,
+    unit: str,
+    source: str,
+    method: str,
+    digits: int = 4,
+    z: float = Z95,
+) -> Quantity:
+    """A fitted number with its 95% range.
+
+    Parameters
+    ----------
+    error
+        Standard error of its logarithm.
+    added
+        Share that data added to what is known of it.
+    z
+        Standard errors to either end of the range.
+    """
+
+    def rounded(number: float) -> float:
+        return float(f"{number:.{digits}g}")
+
+    return Quantity(
+        value=rounded(value),
+        unit=unit,
+        kind=kind_of_fit(added),
+        source=source,
+        method=method + rests_on_prior(added),
+        low=rounded(value * math.exp(-z * error)),
+        high=rounded(value * math.exp(z * error)),
+    )
+
+
 def engine_with_priors(name: str, version: str) -> EngineProfile:
     """The rules of an engine version, with `priors.yaml` in place of what a fit finds.
 
     A shipped profile may itself have been fitted; its numbers would count twice.
     """
     rules = load_engine(name, version)
-    return rules.model_copy(update={"work": {**rules.work, **priors_of(rules)}})
+    return rules.model_copy(update={"work": {**rules.work, **engine_priors(rules)}})
 
 
-def priors_of(rules: EngineProfile) -> dict[str, Quantity]:
+def engine_priors(rules: EngineProfile) -> dict[str, Quantity]:
     """`priors()` without the steps that an engine doesn't have, whose work is zero.
 
     What was counted of the engine stands in place of the general range.
@@ -197,7 +234,7 @@ def priors_of(rules: EngineProfile) -> dict[str, Quantity]:
 def difference_from(prior: Prior, general: Prior, alone: Posterior) -> Conflict:
     """How far a fit that began with the general prior is from what was known."""
     work = np.ix_(_WORK, _WORK)
-    return conflict_of(
+    return find_conflict(
         _WORK_NAMES,
         alone.logs[_WORK] - prior.mean[_WORK],
         general=general.covariance[work],
@@ -223,7 +260,7 @@ def prior_from(known: EngineProfile) -> Prior:
     adds (`Prior.on_another_host`), the others by what a prediction allows for the way to another
     host.
     """
-    general, errors = {**priors(), **priors_of(known)}, prior_errors(known)
+    general, errors = {**priors(), **engine_priors(known)}, prior_errors(known)
     mean = np.zeros(len(errors))
     for index, name in zip(_WORK, _WORK_NAMES, strict=True):
         leaf = known.work[name]
@@ -237,7 +274,7 @@ def prior_from(known: EngineProfile) -> Prior:
         for name in set(SCALES) - set(HOST_SCALE_ERRORS):
             index = WorkModel.names.index(name)
             covariance[index, index] += UNCHECKED_DISCREPANCY**2
-    rules = known.model_copy(update={"work": {**known.work, **priors_of(known)}})
+    rules = known.model_copy(update={"work": {**known.work, **engine_priors(known)}})
     return Prior(rules, mean, covariance, known)
 
 
@@ -259,7 +296,7 @@ def marginal_covariance(profile: EngineProfile, names: list[str]) -> np.ndarray:
     return np.asarray((vectors * np.maximum(values, 1e-8)) @ vectors.T)
 
 
-def known_of(bundle: Bundle) -> EngineProfile | None:
+def earlier_profile(bundle: Bundle) -> EngineProfile | None:
     """The shipped profile of a bundle's engine, unless it rests on that very bundle."""
     engine = bundle.manifest.engine
     profile = load_engine(engine.name, engine.version)
@@ -268,3 +305,108 @@ def known_of(bundle: Bundle) -> EngineProfile | None:
         return None
     same = (bundle.path.name, bundle.manifest.created[:10])
     return None if (rests_on.bundle, rests_on.date) == same else profile
+
+
+# --- whether observations disagree with what was known --------------------------------------------
+
+# Whether observations disagree with what was known before them.
+#
+# Both are fits that began with the same wide prior, one to the new data alone. If both are of one
+# engine, the difference of their means is normal around zero. With P, D and K the covariances of
+# the prior, of the data's fit and of the known one, its covariance is D + K - D P^-1 K - K P^-1 D:
+# that of two independent estimates, less what both only have from the prior. The mean of a fit that
+# begins with what was known tells less: it is pulled there, and points that disagree count as
+# disturbed.
+
+
+CONFLICT_LEVEL = 0.95
+"""Data that are further from what was known than this share of data would be disagree with it."""
+
+_TELLS = 0.1
+"""Least share that data add to what is known of a direction, or of a number, to speak of it."""
+
+_RANK = 1e-6
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """How far data are from what was known.
+
+    Attributes
+    ----------
+    chi_squared, degrees
+        Squared distance in standard errors, and in how many directions the data tell anything.
+    differences
+        The numbers furthest off first; those within their 95% are left out.
+    """
+
+    chi_squared: float
+    degrees: int
+    differences: list[Difference]
+
+    @property
+    def bound(self) -> float:
+        """What the squared distance stays below with `CONFLICT_LEVEL`."""
+        return float(chi2.ppf(CONFLICT_LEVEL, self.degrees)) if self.degrees else 0.0
+
+    @property
+    def disagree(self) -> bool:
+        """Whether the data are further off than chance explains."""
+        return self.chi_squared > self.bound
+
+    @property
+    def widening(self) -> float:
+        """By how much all errors of the prior have to grow to explain the distance; at least 1.
+
+        R. T. Birge, The calculation of errors by the method of least squares, 1932.
+        """
+        if not self.disagree:
+            return 1.0
+        return math.sqrt(max(1.0, self.chi_squared / self.degrees))
+
+
+def find_conflict(
+    names: Sequence[str],
+    difference: np.ndarray,
+    *,
+    general: np.ndarray,
+    data: np.ndarray,
+    known: np.ndarray,
+) -> Conflict:
+    """Compare what data say alone with what was known.
+
+    Parameters
+    ----------
+    names
+        Of the numbers.
+    difference : (numbers,)
+        Logarithms of what the data say, less those of what was known.
+    general, data, known : (numbers, numbers)
+        Covariances of the logarithms: of the wide prior, of the data's fit that began with it, and
+        of what was known.
+    """
+    root = np.linalg.cholesky(general)
+
+    def whitened(matrix: np.ndarray) -> np.ndarray:
+        scaled = np.linalg.solve(root, np.linalg.solve(root, matrix).T)
+        return np.asarray((scaled + scaled.T) / 2.0)
+
+    left, before = whitened(data), whitened(known)
+    # Of a direction of which the data tell nothing both have the prior.
+    rests, directions = np.linalg.eigh(left)
+    told = directions[:, rests < 1.0 - _TELLS]
+    variance = left + before - left @ before - before @ left
+    values, axes = np.linalg.eigh(told.T @ variance @ told)
+    kept = values > _RANK
+    along = axes[:, kept].T @ told.T @ np.linalg.solve(root, difference)
+    squared = float(np.sum(along**2 / values[kept]))
+
+    errors = np.sqrt(np.maximum(np.diag(root @ variance @ root.T), _RANK))
+    shares = 1.0 - np.diag(data) / np.diag(general)
+    differences = [
+        Difference(name, math.exp(log), abs(float(log)) / error)
+        for name, log, error, share in zip(names, difference, errors, shares, strict=True)
+        if share >= _TELLS and abs(log) > Z95 * error
+    ]
+    differences.sort(key=lambda each: -each.standard_errors)
+    return Conflict(squared, int(kept.sum()), differences)

@@ -11,11 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.speed import HostSpeed
-from forecache.models.engines.commands import CommandKind
+from forecache.models.engines.commands import CommandKind, command_kinds
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile
 from forecache.models.memory.contents import prefetch_batch
@@ -25,7 +28,59 @@ from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.workload_caches import command_waits, workload_caches
 
 from ..bundle.points import Conditions, ObservedPoint
-from .scenarios import scenario_of
+from ..bundle.profiles import Profile, Stage
+
+
+def scenario_of(
+    given: Conditions, *, engine: str, engine_version: str, tool: str = "forecache"
+) -> Scenario:
+    """The scenario of an observed point: engine and load generator on one host.
+
+    Raises
+    ------
+    InputError
+        The point has conditions that the model doesn't know, such as an open loop of pipelines.
+    """
+    popularity: Any = "uniform"
+    if given.popularity.kind == "zipf":
+        popularity = {"zipf": given.popularity.exponent}
+    elif given.popularity.kind == "hot_set":
+        popularity = {
+            "hot_set": {
+                "keys": given.popularity.hot_keys_fraction,
+                "requests": given.popularity.hot_requests_fraction,
+            }
+        }
+    value: Any = int(given.value_bytes)
+    if given.value_sizes is not None:
+        sizes, weights = zip(*given.value_sizes, strict=True)
+        value = {"values": list(sizes), "weights": list(weights)}
+    data = {
+        "host": None,
+        "engine": engine,
+        "engine_version": engine_version,
+        "transport": "tcp" if given.transport == "tcp" else "unix_socket",
+        "io_threads": given.io_threads,
+        "workload": {
+            "arrival": given.arrival,
+            "clients": given.clients,
+            "pipeline": given.pipeline,
+            "think_us": given.think_us,
+            "rate_rps": given.rate_rps,
+            "mix": {"get": given.get_fraction, "set": 1.0 - given.get_fraction},
+            "keys": given.keys,
+            "key_bytes": given.key_bytes,
+            "value_bytes": value,
+            "popularity": popularity,
+        },
+        "load_generator": {
+            "tool": tool,
+            "threads": given.generator_threads,
+            "same_host": True,
+        },
+    }
+    return parse(Scenario, data, file=f"observed point {given.label()}")
+
 
 IPC = "user_ipc"
 FILLS = "l3_fills_per_us"
@@ -356,3 +411,121 @@ def work_model(
     return WorkModel(
         point_times(points, engine, speed), fills_per_us=max(speed.l3_fills_per_us, _LEAST_FILLS)
     )
+
+
+# --- instructions that a profiler counted ---------------------------------------------------------
+
+# Instructions per request, as a profiler counted them, against those of the model.
+#
+# CPU time alone knows instructions only divided by the rate at which they retire. Counted
+# instructions tell the two apart, and parsing from execution.
+
+
+GROUPS: dict[str, tuple[Stage, ...]] = {
+    "events": ("poll", "loop", "read"),
+    "write": ("write",),
+    "parse": ("parse",),
+    "command": ("lookup", "execute", "reply", "memory"),
+}
+"""Stages that the model doesn't tell apart. The event loop hands out events one by one, so part of
+its instructions goes with the reads."""
+
+WHOLE = "request"
+"""The only group of an engine whose functions have no names."""
+
+_GROUP_OF = {
+    "loop_instructions": "events",
+    "read_instructions": "events",
+    "write_instructions": "write",
+    "parse_instructions": "parse",
+    "get_instructions": "command",
+    "set_instructions": "command",
+    "value_instructions": "command",
+    "prefetch_instructions_per_key": "command",
+}
+
+LARGEST_VALUE_BYTES = 64
+"""Copies of larger values are counted in time, not in instructions: one moves up to 64 bytes."""
+
+COUNT_ERROR = 0.10
+"""Relative standard error of a count: the count is exact, the model of it is not."""
+
+_FEWEST = 20.0
+"""Instructions per request below which a group is noise of the subtraction."""
+
+
+def tells_stages(engine: EngineProfile) -> bool:
+    """Whether what is counted of an engine can be told apart by stage.
+
+    Memcached's own functions are static, and stripped programs, as distributions have them, don't
+    name those; what they spend is known as a whole.
+    """
+    return engine.engine != "memcached"
+
+
+def groups_of(engine: EngineProfile) -> dict[str, tuple[Stage, ...]]:
+    """Stages of an engine by group: those of `GROUPS`, or all that requests cause in one."""
+    return GROUPS if tells_stages(engine) else {WHOLE: tuple(chain(*GROUPS.values()))}
+
+
+@dataclass(frozen=True)
+class InstructionRows:
+    """Observed instructions and what the model makes of them.
+
+    Attributes
+    ----------
+    matrix : (rows, len(INSTRUCTIONS))
+        Instructions per request at the prior's numbers.
+    observed : (rows,)
+    """
+
+    matrix: np.ndarray
+    observed: np.ndarray
+
+    def log_instructions(self, logs: np.ndarray) -> np.ndarray:
+        """(rows,) logarithms, by logarithms of factors of which the first are those of work."""
+        return np.asarray(np.log(self.matrix @ np.exp(logs[: len(INSTRUCTIONS)])))
+
+
+def instruction_rows(profiles: Sequence[Profile], engine: EngineProfile) -> InstructionRows:
+    """What counted profiles say; none where no profiler counted instructions."""
+    rows, observed = [], []
+    work = engine.engine_work()
+    for profile in profiles:
+        counted = _instructions(profile)
+        given = profile.given
+        if not counted or given.value_bytes > LARGEST_VALUE_BYTES or given.io_threads != 1:
+            continue
+        served = events_per_batch(given, engine) / given.pipeline
+        counts = PointCounts(
+            turns=profile.event_loops_per_request or 0.0,
+            reads=profile.reads_per_request or served,
+            writes=profile.writes_per_request or served,
+            segments=served,
+            generator_wakes=0.0,
+            server_sleeps=0.0,
+        )
+        scenario = scenario_of(given, engine=engine.engine, engine_version=engine.version)
+        done = instruction_counts(command_kinds(scenario), scenario, engine, counts)
+        for group, stages in groups_of(engine).items():
+            total = sum(counted.get(stage, 0.0) for stage in stages)
+            own = {name for name, of in _GROUP_OF.items() if group in (WHOLE, of)}
+            row = [
+                done[name] * getattr(work, name) if name in own else 0.0 for name in INSTRUCTIONS
+            ]
+            if total >= _FEWEST and sum(row) > 0:
+                rows.append(row)
+                observed.append(total)
+    matrix = np.array(rows).reshape(-1, len(INSTRUCTIONS))
+    return InstructionRows(matrix, np.array(observed))
+
+
+def _instructions(profile: Profile) -> dict[Stage, float]:
+    """Instructions per request of the main thread by stage, where they were counted."""
+    return {
+        work.stage: work.instructions_per_request
+        for thread in profile.threads
+        if thread.role == "main"
+        for work in thread.stages
+        if work.instructions_per_request is not None
+    }

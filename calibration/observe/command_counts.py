@@ -43,11 +43,8 @@ from forecache.models.scenario.workload import Calling
 from forecache.sim.errors import EngineError, InputError
 
 from ..bundle.profiles import ITEM_BYTES, CommandCounts, CountedCalls, CountedPoint, Stage
-from ..drive.connection import Address
-from ..drive.engine_process import EngineProcess, engine_version
-from ..drive.protocols import RESP
-from ..drive.resp import RespClient
-from ..drive.server_kinds import server_kind
+from ..drive.connection import RESP, Address, RespClient
+from ..drive.servers import EngineProcess, engine_version, server_kind
 from .measure import plan_cores
 from .profilers.attribution import charge
 from .profilers.callgrind import Counts
@@ -168,7 +165,9 @@ class SentCommand:
                 case "name":
                     return f"name:{int(random.integers(0, 10**9)):011d}"
                 case "radius":
-                    return f"{_radius_km(self.items, self.size):.3f}"
+                    # Within which so many of `size` places in a degree by a degree lie on average.
+                    share = self.items / self.size
+                    return f"{_KILOMETRES_A_DEGREE * np.sqrt(share / np.pi):.3f}"
                 case "unit":
                     return "km"
                 case "coordinate":
@@ -182,11 +181,6 @@ class SentCommand:
         # Before 4.0 an HSET takes one field.
         command = "hmset" if self.command == "hset" and self.items > 1 else self.command
         return [command, *(said(word, item) for word, item in asked)]
-
-
-def _radius_km(items: int, size: int) -> float:
-    """Within which so many of `size` places in a degree by a degree lie, on average."""
-    return float(_KILOMETRES_A_DEGREE * np.sqrt(items / size / np.pi))
 
 
 @dataclass(frozen=True)
@@ -389,13 +383,7 @@ def count_commands(
 
 
 def check_counting(binary: Path) -> None:
-    """Refuse to count the commands of an engine that speaks no RESP, or without valgrind.
-
-    Raises
-    ------
-    InputError
-        There is no such way here.
-    """
+    """Refuse to count the commands of an engine that speaks no RESP, or without valgrind."""
     if server_kind(binary).protocol is not RESP:
         raise InputError(f"commands: found {binary.name}; valid is a server of Redis or Valkey.")
     if shutil.which("valgrind") is None:

@@ -5,16 +5,26 @@ command and clients one at a time around a centre; holdout points lie between th
 several coordinates at once, so that predicting them is no interpolation along one axis.
 """
 
+from __future__ import annotations
+
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 from scipy.stats import qmc
 
+from forecache.hwprofiles.schema import HostProfile
+from forecache.models.engines.profile import EngineProfile
 from forecache.sim.errors import InputError
 
-from ..bundle.points import Command, Conditions, Role
-from ..drive.loadspec import Popularity
+from ..bundle.points import Command, Conditions, Popularity, Role
+from ..drive.servers import engine_version
+from ..fit.fit import LEAST_POINTS, POINT_ERROR
+from ..fit.identifiability import candidate_points, candidate_rows, updated_covariance
+from ..fit.prior import engine_with_priors, prior_errors
 
 
 @dataclass(frozen=True)
@@ -173,7 +183,7 @@ def random_points() -> list[Conditions]:
     return points
 
 
-def _points(rows: Sequence[_Row]) -> list[Conditions]:
+def _points(rows: Sequence[_Row], io_threads: int = 1) -> list[Conditions]:
     return [
         Conditions(
             command=command,
@@ -181,6 +191,7 @@ def _points(rows: Sequence[_Row]) -> list[Conditions]:
             value_bytes=value_bytes,
             clients=clients,
             pipeline=pipeline,
+            io_threads=io_threads,
             role=role,
         )
         for role, command, keys, value_bytes, clients, pipelines in rows
@@ -241,40 +252,33 @@ def _loaded() -> list[Conditions]:
 # With one thread for the level, then with two and three: what handing over takes shows between
 # pipelines and numbers of clients, which decide how many clients a turn finds; what lines take that
 # move between cores shows between small and large values; look-ups ahead need keys beyond a cache.
-# (role, command, keys, value bytes, clients, io-threads, pipelines)
-_THREADED: tuple[tuple[Role, Command, int, int, int, int, tuple[int, ...]], ...] = (
-    ("fit", "get", 1_000, 16, 50, 1, (1, 16, 64)),
-    ("fit", "set", 1_000, 16, 50, 1, (1, 16)),
-    ("fit", "get", 1_000, 1_024, 50, 1, (16,)),
-    ("fit", "set", 1_000, 1_024, 50, 1, (16,)),
-    ("fit", "get", 300_000, 64, 50, 1, (16,)),
-    ("fit", "get", 1_000, 16, 50, 2, (1, 4, 16)),
-    ("fit", "set", 1_000, 16, 50, 2, (2, 16)),
-    ("fit", "get", 1_000, 16, 150, 2, (2,)),
-    ("fit", "get", 1_000, 1_024, 50, 2, (4,)),
-    ("fit", "set", 1_000, 1_024, 50, 2, (16,)),
-    ("fit", "get", 300_000, 64, 50, 2, (16,)),
-    ("fit", "set", 300_000, 64, 50, 2, (4,)),
-    ("fit", "get", 1_000, 16, 50, 3, (2, 16)),
-    ("fit", "set", 1_000, 16, 50, 3, (8,)),
-)
+_THREADED: dict[int, tuple[_Row, ...]] = {
+    1: (
+        ("fit", "get", 1_000, 16, 50, (1, 16, 64)),
+        ("fit", "set", 1_000, 16, 50, (1, 16)),
+        ("fit", "get", 1_000, 1_024, 50, (16,)),
+        ("fit", "set", 1_000, 1_024, 50, (16,)),
+        ("fit", "get", 300_000, 64, 50, (16,)),
+    ),
+    2: (
+        ("fit", "get", 1_000, 16, 50, (1, 4, 16)),
+        ("fit", "set", 1_000, 16, 50, (2, 16)),
+        ("fit", "get", 1_000, 16, 150, (2,)),
+        ("fit", "get", 1_000, 1_024, 50, (4,)),
+        ("fit", "set", 1_000, 1_024, 50, (16,)),
+        ("fit", "get", 300_000, 64, 50, (16,)),
+        ("fit", "set", 300_000, 64, 50, (4,)),
+    ),
+    3: (
+        ("fit", "get", 1_000, 16, 50, (2, 16)),
+        ("fit", "set", 1_000, 16, 50, (8,)),
+    ),
+}
 
 
 def threaded_points() -> list[Conditions]:
     """Points that show what I/O threads and the main thread beside them compute."""
-    return [
-        Conditions(
-            command=command,
-            keys=keys,
-            value_bytes=value_bytes,
-            clients=clients,
-            io_threads=io_threads,
-            pipeline=pipeline,
-            role=role,
-        )
-        for role, command, keys, value_bytes, clients, io_threads, pipelines in _THREADED
-        for pipeline in pipelines
-    ]
+    return [point for io_threads, rows in _THREADED.items() for point in _points(rows, io_threads)]
 
 
 def brief_threaded_points() -> list[Conditions]:
@@ -310,3 +314,133 @@ def design_points(name: str) -> list[Conditions]:
             *random_points(),
         ]
     raise InputError(f"design: found {name!r}; valid is {' or '.join(TIMINGS)}.")
+
+
+# --- the points that tell a fit most in the time there is -----------------------------------------
+
+# Which points to observe on this host in the time there is: those that tell a fit most.
+#
+# Points are taken one by one. Each adds to the logarithm of the determinant of the information, the
+# inverse of the covariance of what a fit looks for, which begins with the priors alone; the point
+# that adds most for each second it takes is next. What a point tells is worked out at the priors.
+
+
+DEFAULT_BUDGET_S = 60.0
+
+HELD_OUT_SHARE = 0.2
+"""Of the time, and at least of the candidates: for points that the fit does not see."""
+
+_SEED = 11
+
+# Starting a server, loading a key (SET, and a GET to see that it is there), a byte of its value;
+# connecting a client, and what else a repetition takes. On two cores of a virtual machine.
+_START_S = 0.2
+_KEY_S = 1.4e-6
+_BYTE_S = 1e-9
+_CONNECT_S = 1e-4
+_OVERHEAD_S = 0.015
+
+
+def loading_s(given: Conditions) -> float:
+    """How long a fresh server takes to start and to be loaded with the data set of a point."""
+    return _START_S + given.keys * (_KEY_S + given.value_bytes * _BYTE_S)
+
+
+def measuring_s(given: Conditions, timing: Timing) -> float:
+    """How long all repetitions of a point take on a loaded server."""
+    warm_up_s = timing.warm_up_s if given.io_threads == 1 else timing.io_warm_up_s
+    each_s = warm_up_s + timing.window_s + given.clients * _CONNECT_S + _OVERHEAD_S
+    return timing.repetitions * each_s
+
+
+def design_s(points: Sequence[Conditions], timing: Timing) -> float:
+    """How long points take that share servers where they share a data set."""
+    data_sets = {given.data_set: given for given in points}
+    loading = sum(loading_s(given) for given in data_sets.values())
+    return loading + sum(measuring_s(given, timing) for given in points)
+
+
+def auto_points(
+    binary: Path, host: HostProfile | None, *, timing: Timing, budget_s: float
+) -> list[Conditions]:
+    """`optimal_points` for a server binary.
+
+    Raises
+    ------
+    InputError
+        There is no host, nothing is known of the engine's version, or the budget is too small.
+    EngineError
+        The binary doesn't say its version.
+    """
+    if host is None:
+        raise InputError(
+            "design auto: found no host; valid is the profile of this host, from which follows "
+            "what each point tells (forecache profile --out host.yaml, then --host host.yaml)."
+        )
+    engine = engine_with_priors(*engine_version(binary))
+    return optimal_points(engine, host, timing=timing, budget_s=budget_s)
+
+
+def optimal_points(
+    engine: EngineProfile,
+    host: HostProfile,
+    *,
+    timing: Timing,
+    budget_s: float = DEFAULT_BUDGET_S,
+) -> list[Conditions]:
+    """The points that tell most of an engine's work, then held-out points drawn at random.
+
+    Parameters
+    ----------
+    engine
+        Its rules, with the priors as its work: from `engine_with_priors`.
+    host
+        Where it will be observed.
+    budget_s
+        For starting, loading and measuring; points that other work disturbs take up to a fifth
+        longer, and a profiler takes its time besides.
+    """
+    candidates = candidate_points()
+    rows = candidate_rows(candidates, engine, host, np.zeros(len(prior_errors())))
+    chosen = _most_telling(candidates, rows, timing, budget_s=(1.0 - HELD_OUT_SHARE) * budget_s)
+    if len(chosen) < LEAST_POINTS:
+        raise InputError(
+            f"budget: found {budget_s:g} s, enough for {len(chosen)} points to fit; valid is time "
+            f"for at least {LEAST_POINTS}, such as {DEFAULT_BUDGET_S:g} s."
+        )
+    rest = [given for given in candidates if given not in chosen]
+    random.Random(_SEED).shuffle(rest)
+    points = chosen
+    for given in rest:
+        held_out = given.model_copy(update={"role": "holdout"})
+        if design_s([*points, held_out], timing) <= budget_s:
+            points = [*points, held_out]
+    return points
+
+
+def _most_telling(
+    candidates: Sequence[Conditions], rows: np.ndarray, timing: Timing, *, budget_s: float
+) -> list[Conditions]:
+    """Candidates in the order of what they add a second, while time and candidates last."""
+    covariance = np.diag(prior_errors() ** 2)
+    chosen: list[int] = []
+    loaded: set[tuple[object, ...]] = set()
+    left_s = budget_s
+    while len(chosen) < (1.0 - HELD_OUT_SHARE) * len(candidates):
+        duration_s = np.array(
+            [
+                measuring_s(given, timing) + (given.data_set not in loaded) * loading_s(given)
+                for given in candidates
+            ]
+        )
+        known = np.einsum("ij,jk,ik->i", rows, covariance, rows)
+        rate = np.log1p(known / POINT_ERROR**2) / duration_s
+        rate[[*chosen, *np.flatnonzero(duration_s > left_s)]] = -1.0
+        best = int(np.argmax(rate))
+        if rate[best] < 0.0:
+            break
+        chosen.append(best)
+        loaded.add(candidates[best].data_set)
+        left_s -= float(duration_s[best])
+        covariance = updated_covariance(covariance, rows[best], POINT_ERROR)
+    return [candidates[index] for index in chosen]

@@ -4,7 +4,7 @@ import math
 import os
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ from ..bundle.points import Conditions, Repetition
 from ..drive.connection import ControlClient
 from ..drive.loadgen import LoadGenerator, LoadResult
 from ..drive.proc import ThreadUsage, core_times_ns, thread_usage
-from ..drive.server_process import EngineThread, ServerProcess
+from ..drive.servers import EngineThread, ServerProcess
 from .design import Timing
 from .readers.info import difference, info_fields, info_number, memory_used
 from .spinning import Sampler, Samples, Shares, Spinning
-from .tools import ToolResult, run_tool
+from .tools import run_tool
 
 # A generator this busy may be what limits the throughput.
 _BUSY = 0.9
@@ -31,8 +31,6 @@ _DISTURBED = 0.1
 _OTHERS = 0.35
 # Requests, per place in the pipeline, that tell how fast a tool is.
 _PILOT = 1000
-# By how much longer than its window a tool runs that is looked at meanwhile.
-_SURE_S = 0.3
 # Requests of the shortest run of a tool.
 _FEWEST = 5000
 
@@ -124,18 +122,13 @@ class Watch:
         if self._sampler is not None:
             self._samples = self._sampler.stop()
 
-    def commands(self) -> int:
-        """Commands of clients between the two looks, by INFO, the first INFO left out."""
-        found = difference(self._info_before, self._info_after, "total_commands_processed")
-        return max(0, round(found or 0.0) - 1)
-
     def _look(self) -> dict[EngineThread, ThreadUsage]:
         return {t: thread_usage(self._process.pid, t.tid) for t in self._threads}
 
     def repetition(
         self,
         given: Conditions,
-        result: LoadResult | ToolResult,
+        result: LoadResult,
         slices: Mapping[str, float | None] | None = None,
     ) -> Repetition:
         """Everything of one repetition, from the looks and what the clients' side says."""
@@ -234,7 +227,7 @@ def repetition_of(
             plan,
             (host_other_fraction or 0.0) if given.io_threads > 1 else 0.0,
         ),
-        **_info_rates(before, after),
+        **info_rates(before, after),
     )
 
 
@@ -268,20 +261,21 @@ def measure_repetition(
     EngineError
         The engine or a connection ends, or its CPU time can't be read.
     """
-    spec = given.load_spec(seed=seed)
     warm_up_s = timing.warm_up_s if given.io_threads == 1 else timing.io_warm_up_s
     # More connections take longer to set up and to come into step.
     warm_up_s += given.clients * 1e-4
     longest_s = warm_up_s + timing.window_s + 30.0
     address = process.address(given.transport)
     watch = Watch(process, control, plan, origin_s=origin_s, spinning=spinning)
-    with LoadGenerator(spec, address, cores=plan.generator, longest_s=longest_s) as load:
+    with LoadGenerator(
+        given, address, seed=seed, cores=plan.generator, longest_s=longest_s
+    ) as load:
         time.sleep(warm_up_s)
         load.measure()
         watch.begin()
         before = load.snapshot()
         if given.arrival == "open_loop":
-            slices = sliced(load, timing.loaded_window_s)
+            slices = measure_slices(load, timing.loaded_window_s)
         else:
             time.sleep(timing.window_s)
             slices = {}
@@ -292,7 +286,7 @@ def measure_repetition(
     return watch.repetition(given, load.result(before, after), slices)
 
 
-def sliced(load: LoadGenerator, window_s: float) -> dict[str, float | None]:
+def measure_slices(load: LoadGenerator, window_s: float) -> dict[str, float | None]:
     """Wait for a window, slice by slice; the latencies of those in which the host kept still.
 
     Returns
@@ -345,11 +339,6 @@ def measure_with_tool(
         None has a short run find out.
     spinning
         What waiting threads look like, where threads spin.
-
-    Raises
-    ------
-    EngineError
-        The tool or the engine fails.
     """
     address = process.address(given.transport)
     if expected_rps is None:
@@ -363,17 +352,6 @@ def measure_with_tool(
     watch.end()
     watch.finish()
     return watch.repetition(given, result)
-
-
-def _part(whole: ToolResult, requests: int, window_s: float) -> ToolResult:
-    """What a tool would say of a window of its run."""
-    return replace(
-        whole,
-        requests=max(1, requests),
-        duration_s=window_s,
-        throughput_rps=max(1, requests) / window_s,
-        cpu_ns=round(whole.cpu_ns / whole.requests * requests),
-    )
 
 
 def _host_fractions(
@@ -407,7 +385,7 @@ def _flags(
     return [name for name, holds in reasons.items() if holds]
 
 
-def _info_rates(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Any]:
+def info_rates(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Any]:
     """What INFO counts, for each command between two looks at it.
 
     Between the two replies lie one write (of the first), one read and one event loop (of the

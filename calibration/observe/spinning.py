@@ -34,7 +34,7 @@ import numpy as np
 from forecache.sim.errors import EngineError
 
 from ..drive.proc import thread_usage
-from ..drive.server_process import EngineThread, ServerProcess, child_setup
+from ..drive.servers import EngineThread, ServerProcess, child_setup
 from .profilers.programs import missing, record_refusal, run_program
 
 FREQUENCY_HZ = 1999
@@ -453,9 +453,9 @@ def _waiting_places(
     starving = [thread.tid for thread in process.threads() if thread.role == other]
     end_s = time.monotonic() + _PATIENCE_S
     while time.monotonic() < end_s:
-        with _starved(starving, cores[other]):
+        with _starving(starving, cores[other]):
             time.sleep(_SETTLE_S)
-            if _used(process, _SETTLE_S)[role] < _WAITING_SHARE:
+            if _cores_used(process, _SETTLE_S)[role] < _WAITING_SHARE:
                 continue
             places, used = _look(process, cores)
         if used[role] >= _WAITING_SHARE:
@@ -469,11 +469,11 @@ def _look(
     """Samples of the threads of each role for a moment, and the cores' worth they used."""
     watched = cores["main"] | cores["io"]
     sampler = Sampler(watched, cores["generator"], frequency_hz=LEARNING_HZ)
-    used = _used(process, _LEARN_S)
+    used = _cores_used(process, _LEARN_S)
     return by_role(sampler.stop().places, process.threads()), used
 
 
-def _used(process: ServerProcess, for_s: float) -> dict[str, float]:
+def _cores_used(process: ServerProcess, for_s: float) -> dict[str, float]:
     """The cores' worth that the threads of each role use from now on for a time."""
     threads = [thread for thread in process.threads() if thread.role in _ROLES]
     before = [thread_usage(process.pid, thread.tid).cpu_ns for thread in threads]
@@ -486,7 +486,7 @@ def _used(process: ServerProcess, for_s: float) -> dict[str, float]:
 
 
 @contextmanager
-def _starved(tids: Collection[int], cores: Collection[int]) -> Iterator[None]:
+def _starving(tids: Collection[int], cores: Collection[int]) -> Iterator[None]:
     """Leave threads next to nothing of their cores: they run only when nobody else does."""
     hogs = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=child_setup({core}))

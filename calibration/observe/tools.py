@@ -4,62 +4,32 @@ They are drivers for those who trust what they know. They say less than our own 
 window after a warm-up, no loops and reads, fewer quantiles.
 """
 
+import contextlib
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from forecache.hwprofiles.files import read_text
 from forecache.sim.errors import EngineError, InputError
 
 from ..bundle.points import Conditions
 from ..drive.connection import Address
-from .readers.benchmark import parse_benchmark
-from .readers.memtier import parse_memtier
+from ..drive.loadgen import LoadResult
+from ..drive.servers import child_setup
+from .readers.benchmark import parse_benchmark, parse_memtier
 
 TOOLS = ("valkey-benchmark", "redis-benchmark", "memtier_benchmark")
 _LONGEST_S = 120.0
-# How often we look whether a tool has ended.
-_LOOK_S = 0.005
+_STOP_S = 3.0
 # memtier writes key numbers without leading zeros; from here on they have our twelve digits.
 MEMTIER_FIRST_KEY = 10**11
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolResult:
-    """What a tool says of one run; a latency it doesn't report is None."""
-
-    requests: int
-    throughput_rps: float
-    mean_ms: float | None = None
-    p50_ms: float | None = None
-    p90_ms: float | None = None
-    p99_ms: float | None = None
-    p999_ms: float | None = None
-    misses: int = 0
-    cpu_ns: int = 0
-    duration_s: float = 0.0
-
-    def fields(self) -> dict[str, Any]:
-        """The fields of a `Repetition` that the clients' side knows."""
-        return {
-            "requests": self.requests,
-            "duration_s": self.duration_s,
-            "throughput_rps": self.throughput_rps,
-            "mean_ms": self.mean_ms,
-            "p50_ms": self.p50_ms,
-            "p90_ms": self.p90_ms,
-            "p99_ms": self.p99_ms,
-            "p999_ms": self.p999_ms,
-            "misses": self.misses,
-            "generator_cpu_ns_per_request": self.cpu_ns / self.requests,
-            "generator_utilisation": self.cpu_ns / 1e9 / self.duration_s,
-        }
 
 
 def find_tool(name: str) -> Path:
@@ -72,7 +42,7 @@ def find_tool(name: str) -> Path:
     return Path(found)
 
 
-def unsupported(tool: Path, given: Conditions) -> str | None:
+def why_unsupported(tool: Path, given: Conditions) -> str | None:
     """Why this tool can't make these conditions, or None when it can."""
     reasons = {
         "an open loop": given.arrival != "closed_loop",
@@ -134,7 +104,7 @@ def run_tool(
     *,
     requests: int,
     cores: Collection[int] | None = None,
-) -> ToolResult:
+) -> LoadResult:
     """Run a tool once and read its report.
 
     Raises
@@ -145,15 +115,7 @@ def run_tool(
     with tempfile.TemporaryDirectory(prefix="forecache-tool-") as folder:
         json_file = Path(folder) / "result.json"
         command = tool_command(tool, given, address, requests=requests, json_file=json_file)
-        start_s = time.monotonic()
-        try:
-            done = _run(command, cores, Path(folder))
-        except OSError as error:
-            raise EngineError(f"{tool.name} failed: {error}.") from None
-        wall_s = time.monotonic() - start_s
-        if done.returncode != 0:
-            lines = (done.stderr or done.stdout).strip().splitlines() or ["it printed nothing"]
-            raise EngineError(f"{tool.name} failed (status {done.returncode}): {lines[-1]}")
+        done = run_to_end(command, limit_s=_LONGEST_S, cores=cores)
         try:
             if tool.name == "memtier_benchmark":
                 result = parse_memtier_json(read_text(json_file), source=tool.name)
@@ -161,58 +123,85 @@ def run_tool(
                 result = parse_benchmark_csv(done.stdout, requests=requests, source=tool.name)
         except InputError as error:
             raise EngineError(f"{tool.name} printed no result that can be read: {error}") from None
-    return replace(result, cpu_ns=round(done.cpu_s * 1e9), duration_s=wall_s)
+    return replace(
+        result,
+        duration_s=done.wall_s,
+        generator_cpu_ns_per_request=round(done.cpu_s * 1e9) / result.requests,
+        generator_utilisation=done.cpu_s / done.wall_s,
+    )
 
 
 @dataclass(frozen=True)
-class _Done:
-    """A program that has ended, with the CPU time of it alone."""
+class FinishedTool:
+    """What a tool printed, the CPU time it took, and how long it ran."""
 
-    returncode: int
     stdout: str
-    stderr: str
     cpu_s: float
+    wall_s: float
 
 
-def _run(command: list[str], cores: Collection[int] | None, folder: Path) -> _Done:
-    """Run a program to its end on some cores."""
-    out, err = folder / "stdout", folder / "stderr"
-    with out.open("wb") as stdout, err.open("wb") as stderr:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            preexec_fn=None if cores is None else lambda: os.sched_setaffinity(0, cores),
-        )
-        end_s = time.monotonic() + _LONGEST_S
-        try:
-            while True:
-                pid, status, used = os.wait4(process.pid, os.WNOHANG)
-                if pid:
-                    break
-                if time.monotonic() > end_s:
-                    raise TimeoutError(f"it took longer than {_LONGEST_S:.0f} s")
-                time.sleep(_LOOK_S)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                process.wait()
-    said, complained = (path.read_text(encoding="utf-8", errors="replace") for path in (out, err))
-    return _Done(process.returncode, said, complained, used.ru_utime + used.ru_stime)
-
-
-def parse_benchmark_csv(text: str, *, requests: int, source: str) -> ToolResult:
-    """What `redis-benchmark --csv` or `valkey-benchmark --csv` prints for its first test.
+def run_to_end(
+    command: Sequence[str], *, limit_s: float, cores: Collection[int] | None = None
+) -> FinishedTool:
+    """Run a tool, or stop it: at the limit, when interrupted, and when we die.
 
     Raises
     ------
-    InputError
-        No line has a throughput; names `source` and what was expected.
+    EngineError
+        It can't be started, fails, or was stopped at the limit.
     """
+    name = Path(command[0]).name
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began_s = time.monotonic()
+    try:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=child_setup(cores),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EngineError(f"{name} can't be started: {error}.") from None
+    try:
+        out, err = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        _stop(process)
+        raise EngineError(
+            f"{name} was stopped after {time.monotonic() - began_s:.0f} s without a result."
+        ) from None
+    except BaseException:
+        _stop(process)
+        raise
+    wall_s = time.monotonic() - began_s
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode != 0:
+        lines = (err or out).strip().splitlines() or ["it printed nothing"]
+        raise EngineError(f"{name} failed (status {process.returncode}): {lines[-1][:200]}")
+    cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return FinishedTool(out, cpu_s, wall_s)
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """End a tool and wait for it."""
+    process.terminate()
+    try:
+        process.wait(_STOP_S)
+    except BaseException as error:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+
+
+def parse_benchmark_csv(text: str, *, requests: int, source: str) -> LoadResult:
+    """What `redis-benchmark --csv` or `valkey-benchmark --csv` prints for its first test."""
     result = parse_benchmark(text, file=source)[0]
-    return ToolResult(
+    return LoadResult(
         requests=requests,
         throughput_rps=result.throughput_rps,
         mean_ms=result.mean_ms,
@@ -221,14 +210,8 @@ def parse_benchmark_csv(text: str, *, requests: int, source: str) -> ToolResult:
     )
 
 
-def parse_memtier_json(text: str, *, source: str) -> ToolResult:
-    """What `memtier_benchmark --json-out-file` says; latencies are over all commands.
-
-    Raises
-    ------
-    InputError
-        It is no JSON, or a field is missing; names `source` and the field.
-    """
+def parse_memtier_json(text: str, *, source: str) -> LoadResult:
+    """What `memtier_benchmark --json-out-file` says; latencies are over all commands."""
     result = parse_memtier(text, file=source)
     totals = result.totals
     counts = [command.requests or 0 for command in result.commands.values()]
@@ -237,7 +220,7 @@ def parse_memtier_json(text: str, *, source: str) -> ToolResult:
         raise InputError(f"{source}: found no requests or no duration; valid is both.")
     misses_per_s = [command.misses_per_s or 0.0 for command in result.commands.values()]
     percentiles_ms = totals.percentiles_ms
-    return ToolResult(
+    return LoadResult(
         requests=requests,
         throughput_rps=totals.throughput_rps,
         mean_ms=totals.mean_ms,

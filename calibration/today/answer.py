@@ -42,12 +42,21 @@ from forecache.models.scenario.versions import minor_version
 from forecache.sim.errors import InfeasibleError, InputError, NotKnownError
 
 from ..observe.readers.lines import Place, shown
-from .billed import ENGINE, TodaysBill, todays_bill
-from .charges import DISCOUNTS, DURABILITY, NODE_CHARGES, SERVERLESS, TRAFFIC, group_of
+from .bill import (
+    DISCOUNTS,
+    DURABILITY,
+    ENGINE,
+    NODE_CHARGES,
+    SERVERLESS,
+    TRAFFIC,
+    TodaysBill,
+    cache_and_shard,
+    columns_of,
+    is_export,
+    todays_bill,
+)
 from .demand import NO_INFO, read_today
-from .export import columns_of, is_export
-from .load import LAYOUTS, TodaysMetrics, todays_metrics
-from .metrics import NodeMetrics, is_metrics, metrics_of
+from .metrics import LAYOUTS, NodeMetrics, TodaysMetrics, is_metrics, metrics_of, todays_metrics
 from .nodes import MOST_NOT_MODELLED
 
 P99_MS = 1.0
@@ -88,7 +97,7 @@ def today(
         one the objective is a p99 of 1 ms, and what may be chosen are r7g and r8g with today's
         engine, or r7g and today's family of ElastiCache's nodes where a bill tells of them.
     bill, cache
-        CSV files of a bill and of metrics (`export.py`, `metrics.py`); and which of the caches in
+        CSV files of a bill and of metrics (`bill.py`, `metrics.py`); and which of the caches in
         it is meant, the dearest of those with metrics without it.
     host, node
         What the nodes run on: an instance, a host or its file; and other fields of a node's
@@ -113,7 +122,7 @@ def today(
     """
     found, billed = _read(files, bill, cache, progress)
     file = "scenario" if scenario is None or isinstance(scenario, Mapping) else str(scenario)
-    given = _given(scenario, file)
+    given = _scenario_fields(scenario, file)
     own = {f"demand.{name}" for name in given.get("demand") or {}}
     found = replace(found, needed={n: why for n, why in found.needed.items() if n not in own})
     whole = _scenario(found, billed, given, host)
@@ -157,7 +166,11 @@ def today(
             f"found no host of today's nodes, whose {asked} is asked for; valid is INFO of them "
             "with --host, or the scenario's today.instance."
         )
-    if "demand.operations" not in own and limit is not None and (why := _unexplained(found, limit)):
+    if (
+        "demand.operations" not in own
+        and limit is not None
+        and (why := _unexplained_load(found, limit))
+    ):
         found = replace(found, needed={"demand.operations": why})
         raise NotKnownError(why, result=replace(only_told, from_info=found))
     if not search:
@@ -170,7 +183,7 @@ def today(
             error.result = replace(error.result, from_info=found, ceiling=limit, from_bill=told)
         raise
     if billed is not None:
-        told = replace(billed.result, compared=compared(billed.cache, answer))
+        told = replace(billed.result, compared=compare_bill(billed.cache, answer))
     return replace(answer, from_info=found, ceiling=limit, from_bill=told)
 
 
@@ -202,7 +215,7 @@ def _read(
             )
         (exports if is_export(columns) else metrics).append(path)
     nodes = metrics_of(metrics)
-    groups = {group_of(node.name)[0] for node in nodes}
+    groups = {cache_and_shard(node.name)[0] for node in nodes}
     billed = todays_bill(exports, cache=cache, seen=groups) if exports else None
     meant = cache
     if billed is not None and billed.cache is not None:
@@ -211,6 +224,7 @@ def _read(
     told = {} if billed is None else billed.today
     if info is None:
         info = FromInfo([], {}, {}, [], [], [], [])
+    told_fields = {each.field for each in info.known}
     unknown = info.unknown
     if not info.nodes:  # only files of keys, if any
         unknown = [*(each for each in unknown if each != NO_INFO), *asked.unknown]
@@ -219,14 +233,14 @@ def _read(
         nodes=info.nodes or asked.nodes,
         demand={**asked.demand, **info.demand},
         today={**info.today, **told},
-        known=[*info.known, *(each for each in asked.known if not _has(info, each.field))],
+        known=[*info.known, *(each for each in asked.known if each.field not in told_fields)],
         unknown=unknown,
         needed=info.needed if info.nodes else asked.needed,
     )
     return found, billed
 
 
-def _unexplained(found: FromInfo, limit: CapacityLimit) -> str:
+def _unexplained_load(found: FromInfo, limit: CapacityLimit) -> str:
     """What to give where metrics say that a node is far busier than its GETs and SETs make it.
 
     Up to `IDLE_BUSY` a main thread is busy with other things than requests.
@@ -270,10 +284,6 @@ def _taken_as_measured(found: FromInfo) -> FromInfo:
 _NAMED = 4
 
 
-def _has(info: FromInfo, name: str) -> bool:
-    return any(each.field == name for each in info.known)
-
-
 def _metrics_of(
     nodes: Sequence[NodeMetrics],
     meant: str | None,
@@ -283,8 +293,8 @@ def _metrics_of(
     """What the metrics of the cache that is meant tell; nothing without any."""
     if not nodes:
         return TodaysMetrics()
-    groups = {group_of(node.name)[0] for node in nodes}
-    of_it = [node for node in nodes if group_of(node.name)[0] == meant]
+    groups = {cache_and_shard(node.name)[0] for node in nodes}
+    of_it = [node for node in nodes if cache_and_shard(node.name)[0] == meant]
     if not of_it and len(groups) == 1 and (meant is None or billed is None or groups == {""}):
         of_it = list(nodes)
     if not of_it:
@@ -298,14 +308,8 @@ def _metrics_of(
     return todays_metrics(of_it, engine=engine, version=version)
 
 
-def _given(scenario: str | Path | Mapping[str, Any] | None, file: str) -> dict[str, Any]:
-    """The fields of the scenario, none without one.
-
-    Raises
-    ------
-    InputError
-        It is of another kind, or `demand` or `today` is no mapping.
-    """
+def _scenario_fields(scenario: str | Path | Mapping[str, Any] | None, file: str) -> dict[str, Any]:
+    """The fields of the scenario, none without one."""
     if scenario is None:
         return {}
     data = content_of(scenario)
@@ -339,14 +343,14 @@ def _scenario(
         },
         "choices": choices,
         **given,
-        "demand": _together(found.demand, given.get("demand") or {}),
+        "demand": _merge_demand(found.demand, given.get("demand") or {}),
     }
     if instance is not None and (own or found.today.keys() >= {"engine", "shards"}):
         scenario["today"] = {**found.today, "instance": instance, **own}
     return scenario
 
 
-def _together(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_demand(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """A demand: what is given goes first; collections only where operations work on them."""
     demand = {**found, **given}
     for data_type, field in DESCRIBED_BY.items():
@@ -514,7 +518,7 @@ _PARTS = (
 """What is compared: kinds of charges of an export, lines of a plan's bill."""
 
 
-def compared(cache: BilledCache | None, answer: PlanAnswer) -> list[ComparedLine]:
+def compare_bill(cache: BilledCache | None, answer: PlanAnswer) -> list[ComparedLine]:
     """The parts that one of them has; none without a cache or a plan.
 
     Traffic between zones stands elsewhere in an export, of all the account together.

@@ -54,7 +54,7 @@ SLOW_US = 1000.0
 
 
 @dataclass(frozen=True)
-class Placed:
+class OperationCounts:
     """The commands of some time as operations of a plan.
 
     Attributes
@@ -107,9 +107,9 @@ class Placed:
         return others <= 0.01 * self.total
 
 
-def placed(
+def operation_counts(
     counts: Mapping[str, tuple[float, float]], *, on: Collection[str] = ON_STRINGS
-) -> Placed:
+) -> OperationCounts:
     """Place commands.
 
     Parameters
@@ -144,7 +144,7 @@ def placed(
             modelled_us = count * each_us.get(as_operation, 0.0) if name in ALIKE else 0.0
             if spent_us > modelled_us:
                 not_modelled_us[name] = spent_us - modelled_us
-    return Placed(calls, alike, unknown, slow, time_us, known_us, not_modelled_us, on)
+    return OperationCounts(calls, alike, unknown, slow, time_us, known_us, not_modelled_us, on)
 
 
 def mean_times_us(counts: Mapping[str, tuple[float, float]]) -> dict[str, float]:

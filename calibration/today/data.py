@@ -9,29 +9,203 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import read_text
+from forecache.models.engines.commands import CommandKind, bulk_bytes
+from forecache.models.footprint.schema import MemoryScenario
+from forecache.models.footprint.weigh import beside_of, key_weight, node_of, weigh
+from forecache.models.layouts.generations import generation
+from forecache.models.layouts.tables import SLOTS
 from forecache.models.plan.results import KnownField
 from forecache.models.scenario.command_table import DESCRIBED_BY, commands_on
 from forecache.models.scenario.workload import WORKLOADS
 from forecache.sim.errors import InputError
 
-from ..keyspace.big_keys import BigKeys, held_by, is_big_keys, parse_big_keys
-from ..keyspace.groups import KeyGroup, KeysHeld, by_type, held_in, populations
-from ..keyspace.rdb import About, RdbReader, is_rdb, open_rdb
-from ..keyspace.values import Kind
-from .commands import Placed
+from .commands import OperationCounts
+from .keys import (
+    BigKeys,
+    KeyGroup,
+    Keyspace,
+    by_type,
+    group_keys,
+    group_scans,
+    is_big_keys,
+    parse_big_keys,
+    populations,
+)
 from .nodes import MOST_NOT_MODELLED, TodaysNode, nodes_of
 from .prometheus import is_prometheus, nodes_of_metrics
-from .sizes import (
-    MOST_KEY_BYTES,
-    MOST_VALUE_BYTES,
-    Sizes,
-    Traffic,
-    memory_of,
-    size_in_a_key,
-    size_in_memory,
-    sizes_of,
-    used_by,
-)
+from .rdb import About, Kind, RdbReader, is_rdb, open_rdb
+
+# --- sizes of keys and values, from bytes over the network and from memory in use -----------------
+
+
+MOST_KEY_BYTES = 64 * 1024
+MOST_VALUE_BYTES = 64 * 2**20
+LEAST_COMMANDS = 1000
+"""Of fewer, what is asked besides them may weigh as much."""
+
+_NIL_BYTES, _STATUS_BYTES = 5, 5
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What clients sent and received in some time.
+
+    Attributes
+    ----------
+    calls
+        GET, SET, MGET and MSET.
+    keys_a_command
+        Of MGET and MSET.
+    found
+        Share of the keys that were read and are there.
+    """
+
+    calls: Mapping[str, float]
+    keys_a_command: Mapping[str, int]
+    found: float
+    input_bytes: float
+    output_bytes: float
+
+    def keys_read(self) -> float:
+        """Keys that were asked for."""
+        return self._count("get") + self._count("mget") * self._keys("mget")
+
+    def replied_bytes(self, value_bytes: int) -> float:
+        """Bytes of all replies, if values have a size."""
+        read = self.found * bulk_bytes(value_bytes) + (1.0 - self.found) * _NIL_BYTES
+        headers = self._count("mget") * (3 + len(str(self._keys("mget"))))
+        statuses = (self._count("set") + self._count("mset")) * _STATUS_BYTES
+        return self.keys_read() * read + headers + statuses
+
+    def asked_bytes(self, key_bytes: int, value_bytes: int) -> float:
+        """Bytes of all requests, if keys and values have a size."""
+        return sum(
+            count * CommandKind(name, value_bytes, 1.0, self._keys(name)).request_bytes(key_bytes)
+            for name, count in self.calls.items()
+        )
+
+    def _count(self, name: str) -> float:
+        return self.calls.get(name, 0.0)
+
+    def _keys(self, name: str) -> int:
+        return self.keys_a_command.get(name, 1)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes in bytes; None where they can't be told."""
+
+    key_bytes: int | None
+    value_bytes: int | None
+
+
+def sizes_of(traffic: Traffic) -> Sizes:
+    """What the bytes of requests and replies say.
+
+    Replies tell the values that were read, requests then the keys; what is written is taken to be
+    as large as what is read. Where nothing is read, only the sum of both is known.
+    """
+    commands = sum(traffic.calls.values())
+    if commands < LEAST_COMMANDS:
+        return Sizes(None, None)
+    value: int | None = None
+    if traffic.keys_read() * traffic.found >= LEAST_COMMANDS:
+        value = nearest_size(traffic.replied_bytes, traffic.output_bytes, 0, MOST_VALUE_BYTES)
+    if value is None:
+        return Sizes(None, None)
+    key = nearest_size(
+        lambda size: traffic.asked_bytes(size, value), traffic.input_bytes, 1, MOST_KEY_BYTES
+    )
+    return Sizes(key, value)
+
+
+Populations = Callable[[int], Sequence[Mapping[str, Any]]]
+"""What keys there are if something of them has a size, as `kind: memory` describes them."""
+
+
+def memory_of(node: TodaysNode) -> dict[str, Any]:
+    """Fields of `kind: memory` of a node of today, but for its data."""
+    engine, version = node.last.engine
+    slots = node.cluster.get("cluster_size", "")
+    shards = int(slots) if slots.isascii() and slots.isdigit() and len(slots) <= 4 else 1
+    cluster = node.last.text("cluster_enabled") == "1" and _knows_slots(engine, version)
+    return {
+        "engine": engine,
+        "engine_version": version,
+        "cluster": cluster,
+        "slots_served": max(1, round(SLOTS / max(1, shards))) if cluster else None,
+        "clients": node.clients,
+        "commands": min(500, len(node.last.commands)),
+        "replicas": min(64, int(node.last.number("connected_slaves") or 0)),
+    }
+
+
+def _knows_slots(engine: str, version: str) -> bool:
+    """Whether memory of cluster mode is modelled."""
+    try:
+        return generation(engine, version).slots is not None
+    except InputError:
+        return False
+
+
+def used_by(node: Mapping[str, Any], data: Sequence[Mapping[str, Any]]) -> float | None:
+    """Memory that a node uses with some data; None where its layout isn't known.
+
+    Parameters
+    ----------
+    node
+        Its fields, as `memory_of` has them.
+    """
+    scenario = MemoryScenario(**node, data=data)  # type: ignore[arg-type]
+    try:
+        where = node_of(scenario)
+    except InputError:
+        return None
+    return weigh(where, scenario.data, beside=beside_of(scenario, where)).used_bytes
+
+
+def size_in_memory(
+    node: Mapping[str, Any], populations: Populations, used_bytes: float
+) -> int | None:
+    """The size with which a node uses so much memory.
+
+    None where its layout isn't known, or no size does.
+    """
+    if used_by(node, populations(1)) is None:
+        return None
+    return nearest_size(
+        lambda size: used_by(node, populations(size)) or 0.0, used_bytes, 0, MOST_VALUE_BYTES
+    )
+
+
+def size_in_a_key(
+    node: Mapping[str, Any], population: Populations, weight_bytes: float
+) -> int | None:
+    """The size with which a key of the only population weighs so much; None as above."""
+
+    def weighs(size: int) -> float:
+        scenario = MemoryScenario(**node, data=population(size))  # type: ignore[arg-type]
+        return key_weight(node_of(scenario), scenario.data[0]).settled
+
+    try:
+        return nearest_size(weighs, weight_bytes, 0, MOST_VALUE_BYTES)
+    except InputError:
+        return None
+
+
+def nearest_size(grows: Callable[[int], float], target: float, low: int, high: int) -> int | None:
+    """The size at which something that grows comes nearest to what was found; None if none does."""
+    least, most = low, high
+    if grows(most) < target or grows(least) > target:
+        return None
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if grows(middle) <= target else (least, middle)
+    return least if target - grows(least) <= grows(most) - target else most
+
+
+# --- what keys there are --------------------------------------------------------------------------
+
 
 KEY_BYTES, VALUE_BYTES, ELEMENT_BYTES = 16, 512, 16
 """Taken where nothing tells them."""
@@ -52,7 +226,7 @@ _FAR = 0.15
 """By how much what keys weigh may differ from used_memory without a word."""
 
 
-def keys_of(primaries: Sequence[TodaysNode], told: Told) -> KeysHeld | None:
+def keys_of(primaries: Sequence[TodaysNode], told: TodaysFiles) -> Keyspace | None:
     """What keys there are by type: from files of them, else from INFO; None if nothing tells."""
     if told.held is not None:
         return told.held
@@ -74,7 +248,7 @@ def keys_of(primaries: Sequence[TodaysNode], told: Told) -> KeysHeld | None:
         if percent is None:  # it is beyond one end
             percent = 0 if (used_by(node, placed(0)) or 0.0) > used else 100
         groups = _within_octaves(sizes, min(1.0, percent / 100.0))
-    return KeysHeld(groups, "INFO keysizes")
+    return Keyspace(groups, "INFO keysizes")
 
 
 def _within_octaves(sizes: Sequence[tuple[Kind, int, int]], share: float) -> list[KeyGroup]:
@@ -90,7 +264,10 @@ def _within_octaves(sizes: Sequence[tuple[Kind, int, int]], share: float) -> lis
 
 
 def sizes_by_traffic(
-    primaries: Sequence[TodaysNode], asked: Placed, keys_a_command: Mapping[str, int], notes: Notes
+    primaries: Sequence[TodaysNode],
+    asked: OperationCounts,
+    keys_a_command: Mapping[str, int],
+    notes: Notes,
 ) -> Sizes:
     """Sizes that bytes received and sent tell."""
 
@@ -113,8 +290,8 @@ def sizes_by_traffic(
 
 def data_of(
     primaries: Sequence[TodaysNode],
-    held: KeysHeld | None,
-    told: Told,
+    held: Keyspace | None,
+    told: TodaysFiles,
     *,
     factor: float,
     sizes: Sizes,
@@ -162,11 +339,16 @@ def _strings(
     notes: Notes,
 ) -> dict[str, Any]:
     """Where nothing tells of types: as if all keys held strings."""
-    key_bytes = _key_bytes(sizes.key_bytes, notes)
+    if sizes.key_bytes is None:
+        notes.unknown.append(f"the size of keys: {KEY_BYTES} bytes are taken")
+        key_bytes = KEY_BYTES
+    else:
+        key_bytes = notes.found("demand.key_bytes", sizes.key_bytes, "bytes of requests")
+        key_bytes = min(MOST_KEY_BYTES, key_bytes)
     all_keys = max(1, round(factor * keys))
     strings: dict[str, Any] = {
         "type": "string", "keys": all_keys, "key_bytes": key_bytes, "value_bytes": 1,
-        "ttl": rounded(expires / keys) if keys else 0.0,
+        "ttl": four_digits(expires / keys) if keys else 0.0,
     }  # fmt: skip
     in_memory = None
     if keys:
@@ -199,8 +381,8 @@ def _strings(
 
 def _populations(
     primaries: Sequence[TodaysNode],
-    held: KeysHeld,
-    told: Told,
+    held: Keyspace,
+    told: TodaysFiles,
     *,
     factor: float,
     sizes: Sizes,
@@ -212,7 +394,9 @@ def _populations(
     groups = list(held.groups)
     how = held.how
     if unknown and told.memory_bytes and primaries:
-        unknown = [_weighed(group, told.memory_bytes, primaries[0], notes) for group in unknown]
+        unknown = [
+            _sized_by_memkeys(group, told.memory_bytes, primaries[0], notes) for group in unknown
+        ]
         groups, how = [*known, *unknown], f"{held.how}, sizes by --memkeys"
     element_bytes = ELEMENT_BYTES
     if any(group.element_bytes is None for group in groups):
@@ -243,7 +427,7 @@ def _populations(
 
 
 def collections_of(
-    held: KeysHeld, operations: Collection[str], data: Sequence[Mapping[str, Any]], notes: Notes
+    held: Keyspace, operations: Collection[str], data: Sequence[Mapping[str, Any]], notes: Notes
 ) -> dict[str, Any]:
     """What collections of a demand are like, where operations work on them: the means of all."""
     found: dict[str, Any] = {}
@@ -263,13 +447,6 @@ def collections_of(
             f"which {group.replace('_', ' ')} are asked for: all are taken to be as the mean one"
         )
     return found
-
-
-def _key_bytes(known: int | None, notes: Notes) -> int:
-    if known is None:
-        notes.unknown.append(f"the size of keys: {KEY_BYTES} bytes are taken")
-        return KEY_BYTES
-    return min(MOST_KEY_BYTES, notes.found("demand.key_bytes", known, "bytes of requests"))
 
 
 def _value_sizes(strings: Sequence[KeyGroup], sizes: Sizes, how: str, notes: Notes) -> Any:
@@ -294,10 +471,10 @@ def _value_sizes(strings: Sequence[KeyGroup], sizes: Sizes, how: str, notes: Not
     else:
         found = {
             "values": [min(MOST_VALUE_BYTES, size) for size, _ in ordered],
-            "weights": [rounded(keys) for _, keys in ordered],
+            "weights": [four_digits(keys) for _, keys in ordered],
         }
     mean = sum(size * keys for size, keys in ordered) / sum(weights.values())
-    notes.found("demand.value_bytes", rounded(mean), f"strings, {how}; every key asked alike")
+    notes.found("demand.value_bytes", four_digits(mean), f"strings, {how}; every key asked alike")
     return found
 
 
@@ -307,7 +484,7 @@ def _part_of_first(primaries: Sequence[TodaysNode]) -> float:
     return keys[0] / sum(keys) if sum(keys) else 1.0 / len(keys)
 
 
-def _weighed(
+def _sized_by_memkeys(
     group: KeyGroup, memory_bytes: Mapping[Kind, float], node: TodaysNode, notes: Notes
 ) -> KeyGroup:
     """A group with the size of elements with which a key weighs what `--memkeys` says."""
@@ -350,14 +527,17 @@ def _of_first(
     return [group.times(_part_of_first(primaries) / factor) for group in groups]
 
 
-def _tell_of_types(held: KeysHeld, notes: Notes) -> None:
+def _tell_of_types(held: Keyspace, notes: Notes) -> None:
     """What the footprint doesn't know of some types."""
     streams, modules = (sum(group.keys for group in held.of(kind)) for kind in _NOT_WEIGHED)
     if streams:
         notes.unknown.append(
             f"what {streams:,.0f} streams take beside their entries, as groups and indexes"
         )
-    whole_bytes, of_modules = (_bytes_in(groups) for groups in (held.groups, held.of("module")))
+    whole_bytes, of_modules = (
+        sum(group.key_bytes + (group.element_bytes or 0.0) for group in groups)
+        for groups in (held.groups, held.of("module"))
+    )
     if of_modules > MOST_NOT_MODELLED * whole_bytes:
         notes.needed["demand.data"] = (
             f"{of_modules / whole_bytes:.0%} of the data by {held.how} are keys of modules, whose "
@@ -381,10 +561,6 @@ def _tell_of_types(held: KeysHeld, notes: Notes) -> None:
             f"where the largest key would be, a {kind.replace('_', ' ')} with {elements:,} "
             "elements: keys are taken to spread evenly over shards"
         )
-
-
-def _bytes_in(groups: Sequence[KeyGroup]) -> float:
-    return sum(group.key_bytes + (group.element_bytes or 0.0) for group in groups)
 
 
 def _tell_of_the_rest(
@@ -420,7 +596,7 @@ class Notes:
         return value
 
 
-def rounded(value: float) -> float:
+def four_digits(value: float) -> float:
     """To four digits, as many as a plan needs."""
     return float(f"{value:.4g}")
 
@@ -429,7 +605,7 @@ def rounded(value: float) -> float:
 
 
 @dataclass(frozen=True)
-class Told:
+class TodaysFiles:
     """What files tell.
 
     Attributes
@@ -445,7 +621,7 @@ class Told:
     """
 
     nodes: list[TodaysNode]
-    held: KeysHeld | None = None
+    held: Keyspace | None = None
     memory_bytes: Mapping[Kind, float] = field(default_factory=dict)
     dumps: Sequence[About] = ()
     scans: int = 0
@@ -453,7 +629,7 @@ class Told:
 
 def read_files(
     files: Sequence[str | Path], *, progress: Callable[[str], None] | None = None
-) -> Told:
+) -> TodaysFiles:
     """Read files of nodes, RDB files, and what `--bigkeys` and `--memkeys` print, in any order."""
     texts: list[str | Path] = []
     readers: list[RdbReader] = []
@@ -470,8 +646,8 @@ def read_files(
             texts.append(file)
     counted = [scan for scan in scans if not scan.of_memory]
     weighed = [scan for scan in scans if scan.of_memory]
-    held = _held(readers, counted or weighed, progress)
-    return Told(
+    held = _read_keys(readers, counted or weighed, progress)
+    return TodaysFiles(
         [*nodes_of(texts), *nodes_of_metrics(metrics)],
         held,
         _memory(weighed),
@@ -480,17 +656,17 @@ def read_files(
     )
 
 
-def _held(
+def _read_keys(
     readers: Sequence[RdbReader],
     scans: Sequence[BigKeys],
     progress: Callable[[str], None] | None,
-) -> KeysHeld | None:
+) -> Keyspace | None:
     """The keys of all RDB files, or else of all scans."""
     if not readers:
-        return held_by(scans) if scans else None
+        return group_scans(scans) if scans else None
     if progress is not None:
         progress("reading RDB files")
-    found = held_in(chain.from_iterable(readers), how="RDB")
+    found = group_keys(chain.from_iterable(readers), how="RDB")
     if not found.groups:
         raise InputError(f"{readers[0].file}: found no key; valid is an RDB file with keys.")
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +18,24 @@ from forecache.models.scenario.command_table import COMMANDS, DESCRIBED_BY, Comm
 from forecache.models.scenario.workload import WORKLOADS, ValueSizes, sizes_of
 from forecache.sim.errors import InputError
 
-from .commands import ON_STRINGS, Placed, placed
+from .commands import ON_STRINGS, OperationCounts, operation_counts
 from .data import (
     KEY_BYTES,
+    LEAST_COMMANDS,
+    MOST_VALUE_BYTES,
     Notes,
-    Told,
+    Sizes,
+    TodaysFiles,
     collections_of,
     data_of,
+    four_digits,
     keys_of,
+    nearest_size,
     read_files,
-    rounded,
     sizes_by_traffic,
 )
-from .findings import hot_slot, latencies_of, slow_command, tell_of_nodes
-from .nodes import TodaysNode, shares_not_modelled, what_is_needed
-from .own_times import main_cpu_s, own_times_of
-from .sizes import LEAST_COMMANDS, MOST_VALUE_BYTES, Sizes, solved
-from .troubles import troubles_of
+from .findings import hot_slot, latencies_of, slow_command, tell_of_nodes, troubles_of
+from .nodes import TodaysNode, main_cpu_s, own_times_of, shares_not_modelled, what_is_needed
 
 RARE = 1.0 / 2048.0
 """Shares below it are not simulated."""
@@ -102,7 +104,7 @@ def read_today(
     )
 
 
-def _only_keys(told: Told) -> FromInfo:
+def _only_keys(told: TodaysFiles) -> FromInfo:
     """What files of keys tell without INFO: neither operations nor how many nodes there are."""
     notes, held = Notes(), told.held
     assert held is not None  # else there would be nodes, or an error
@@ -149,15 +151,18 @@ def _shards(primaries: Sequence[TodaysNode], notes: Notes) -> int:
 
 
 def _demand(
-    primaries: Sequence[TodaysNode], told: Told, factor: float, notes: Notes
+    primaries: Sequence[TodaysNode], told: TodaysFiles, factor: float, notes: Notes
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """Fields of `demand`, and shares of the execution time that they leave out, by command."""
     first = primaries[0]
     held = keys_of(primaries, told)
-    on = _modelled(first)
+    # Operations that a plan with today's engine may have: those that were counted on it.
+    on = ON_STRINGS
+    with suppress(InputError):
+        on |= {*counted_on(load_engine(*first.last.engine).commands)}
     for node in primaries:
         node.on = on
-    asked = _asked(primaries, notes)
+    asked = _all_operations(primaries, notes)
     seconds = sum(node.span_s for node in primaries)
     keys_a_command, assumed = _keys_a_command(primaries, asked, notes)
     sizes = sizes_by_traffic(primaries, asked, keys_a_command, notes)
@@ -178,7 +183,7 @@ def _demand(
     peak = sum(max(node.peak_rps(), node.rate_rps) for node in primaries)
     demand["peak_to_mean"] = notes.found(
         "demand.peak_to_mean",
-        min(1000.0, max(1.0, rounded(peak / mean))),
+        min(1000.0, max(1.0, four_digits(peak / mean))),
         "instantaneous_ops_per_sec, and rates between looks, against the mean",
     )
     notes.unknown.append("the busiest minutes of a day, unless a look was taken then")
@@ -214,14 +219,14 @@ def _demand(
         ),
         key=lambda each: sum(each[0].values()),
     )
-    needed = what_is_needed(node, shares, placed=node.placed)
+    needed = what_is_needed(node, shares, counts=node.operations)
     if needed:
         notes.needed["demand.operations"] = needed
     return demand, shares
 
 
 def _without_commands(
-    primaries: Sequence[TodaysNode], told: Told, factor: float, notes: Notes
+    primaries: Sequence[TodaysNode], told: TodaysFiles, factor: float, notes: Notes
 ) -> dict[str, Any]:
     """What INFO tells without commandstats: the data, and a load whose commands are not known."""
     held = keys_of(primaries, told)
@@ -296,14 +301,6 @@ def _tell_of_hours(primaries: Sequence[TodaysNode], notes: Notes) -> None:
         )
 
 
-def _modelled(node: TodaysNode) -> frozenset[str]:
-    """Operations that a plan with today's engine may have: those that were counted on it."""
-    try:
-        return ON_STRINGS | {*counted_on(load_engine(*node.last.engine).commands)}
-    except InputError:
-        return ON_STRINGS
-
-
 def _elements_assumed(row: CommandRow) -> int:
     """Items that one command is taken to have; 0 where that is no question."""
     if row.items in ("one", "keys", "all"):
@@ -313,7 +310,7 @@ def _elements_assumed(row: CommandRow) -> int:
 
 def _elements_by_traffic(
     primaries: Sequence[TodaysNode],
-    asked: Placed,
+    asked: OperationCounts,
     value_bytes: Any,
     described: Mapping[str, Any],
     notes: Notes,
@@ -344,7 +341,7 @@ def _elements_by_traffic(
             total += calls * kind.reply_bytes
         return total
 
-    found = solved(replied_bytes, sum(each or 0.0 for each in sent) - replicated, 1, 10_000)
+    found = nearest_size(replied_bytes, sum(each or 0.0 for each in sent) - replicated, 1, 10_000)
     if found is not None:
         names = ", ".join(name.upper() for name in several[:_NAMED])
         notes.unknown.append(
@@ -361,7 +358,7 @@ def _mean_of(value_bytes: Any) -> int:
 
 def _no_more_than_traffic(
     primaries: Sequence[TodaysNode],
-    asked: Placed,
+    asked: OperationCounts,
     data: Mapping[str, Any],
     keys_a_command: Mapping[str, int],
     notes: Notes,
@@ -383,7 +380,7 @@ def _no_more_than_traffic(
         over = sum(each or 0.0 for each in seen)
         over -= sum(node.grown(replicated) or 0.0 for node in primaries)
         if ways == "reply":
-            over /= max(0.01, _found(primaries))  # a miss brings no value
+            over /= max(0.01, _hit_share(primaries))  # a miss brings no value
         if not any(_carries_values(COMMANDS[name], ways) for name in asked.calls):
             continue
 
@@ -397,7 +394,7 @@ def _no_more_than_traffic(
                 total += calls * each
             return total
 
-        fits = solved(carried, over, 0, MOST_VALUE_BYTES)
+        fits = nearest_size(carried, over, 0, MOST_VALUE_BYTES)
         most.append(0 if fits is None and carried(0) > over else MOST_VALUE_BYTES)
         if fits is not None:
             most[-1] = fits
@@ -409,7 +406,7 @@ def _no_more_than_traffic(
     )
 
 
-def _found(primaries: Sequence[TodaysNode]) -> float:
+def _hit_share(primaries: Sequence[TodaysNode]) -> float:
     """Share of the look-ups that find something; 1 where none are counted."""
     hits, misses = (
         sum(node.grown(name) or 0.0 for node in primaries)
@@ -462,7 +459,7 @@ def _assumed_collections(
 
 def _operations(
     primaries: Sequence[TodaysNode],
-    asked: Placed,
+    asked: OperationCounts,
     keys_a_command: dict[str, int],
     elements_a_command: int | None,
     factor: float,
@@ -474,7 +471,8 @@ def _operations(
         if asked.calls[name] < RARE * asked.total:
             notes.unknown.append(f"what {name} takes, which is too rare to be simulated")
             continue
-        rate, row = rounded(factor * sum_rate(primaries, name)), COMMANDS[name]
+        each_s = sum(n.operations.calls.get(name, 0.0) / n.span_s for n in primaries)
+        rate, row = four_digits(factor * each_s), COMMANDS[name]
         found[name] = rate
         if name in keys_a_command:
             found[name] = {"a_second": rate, "keys": keys_a_command[name]}
@@ -491,19 +489,14 @@ def _operations(
     return notes.found("demand.operations", found, f"commandstats, {_how_long(primaries)}")
 
 
-def sum_rate(primaries: Sequence[TodaysNode], operation: str) -> float:
-    """Operations a second of all primaries together."""
-    return sum(node.placed.calls.get(operation, 0.0) / node.span_s for node in primaries)
-
-
-def _asked(primaries: Sequence[TodaysNode], notes: Notes) -> Placed:
-    """All commands of all primaries, placed; tells of those that plans don't know."""
+def _all_operations(primaries: Sequence[TodaysNode], notes: Notes) -> OperationCounts:
+    """Operations of all primaries together; notes those that plans don't know."""
     counts: dict[str, tuple[float, float]] = {}
     for node in primaries:
         for name, (calls, time_us) in node.counts.items():
             before = counts.get(name, (0.0, 0.0))
             counts[name] = before[0] + calls, before[1] + time_us
-    asked = placed(counts, on=primaries[0].on)
+    asked = operation_counts(counts, on=primaries[0].on)
     if not asked.total:
         where = "between the looks" if primaries[0].compared else "since the start"
         raise InputError(
@@ -526,7 +519,7 @@ def _asked(primaries: Sequence[TodaysNode], notes: Notes) -> Placed:
 
 
 def _keys_a_command(
-    primaries: Sequence[TodaysNode], asked: Placed, notes: Notes
+    primaries: Sequence[TodaysNode], asked: OperationCounts, notes: Notes
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Keys of one MGET and of one MSET, where they are asked for; which of them are assumed."""
     found: dict[str, int] = {}
@@ -537,7 +530,9 @@ def _keys_a_command(
             (node.grown("keyspace_hits") or 0.0) + (node.grown("keyspace_misses") or 0.0)
             for node in primaries
         )
-        one = sum(calls[name] for name in calls if name != "mget" and _looks_up(COMMANDS[name]))
+        # A hit or a miss of one key each.
+        others = (name for name in calls if name != "mget" and not COMMANDS[name].writes)
+        one = sum(calls[name] for name in others if "key" in COMMANDS[name].words)
         keys = round((read - one) / calls["mget"])
         if asked.all_known and 1 <= keys <= 10_000:
             found["mget"] = keys
@@ -549,11 +544,6 @@ def _keys_a_command(
         found["mset"] = assumed["mset"] = found.get("mget", _KEYS)
         notes.unknown.append(f"keys of one MSET: {found['mset']} are taken")
     return found, assumed
-
-
-def _looks_up(row: CommandRow) -> bool:
-    """Whether it counts as a hit or a miss of one key."""
-    return not row.writes and "key" in row.words
 
 
 def _today(primaries: Sequence[TodaysNode], shards: int, notes: Notes) -> dict[str, Any]:
@@ -577,7 +567,7 @@ def _today(primaries: Sequence[TodaysNode], shards: int, notes: Notes) -> dict[s
 
 def _tell_of_replicas(nodes: Sequence[TodaysNode], notes: Notes) -> None:
     replicas = [node for node in nodes if node.last.replica]
-    asked = sum(node.placed.calls.get("get", 0.0) / node.span_s for node in replicas)
+    asked = sum(node.operations.calls.get("get", 0.0) / node.span_s for node in replicas)
     if asked >= 1.0:
         notes.unknown.append(
             f"how {asked:,.0f} reads a second of {len(replicas)} replicas would be served: plans "
@@ -635,7 +625,7 @@ def tls_of(node: TodaysNode, unknown: list[str]) -> bool:
     listeners = [
         text for name, (_, text) in node.last.fields.items() if name.startswith("listener")
     ]
-    if node.settings_known:
+    if node.config:
         encrypted = node.config.get("tls-port", "0") not in ("", "0")
         plain = node.config.get("port", "0") not in ("", "0")
     elif listeners:
@@ -661,7 +651,9 @@ def persistence_of(nodes: Sequence[TodaysNode], unknown: list[str]) -> Any:
             unknown.append(f"how long an fsync takes: {FSYNC_MS:g} ms are taken")
         elif policy != "everysec":
             unknown.append(f"appendfsync {policy or ''}".strip() + ": everysec is taken")
-    child_s = last.number("rdb_last_bgsave_time_sec") if _saved(node) else None
+    # Until one was made it takes -1 s.
+    saved = not (last.text("rdb_last_bgsave_time_sec") or "-").startswith("-")
+    child_s = last.number("rdb_last_bgsave_time_sec") if saved else None
     saves = last.number("rdb_saves")
     if node.config.get("save") or child_s is not None:
         if child_s is None:
@@ -679,9 +671,3 @@ def persistence_of(nodes: Sequence[TodaysNode], unknown: list[str]) -> Any:
                 "child_s": min(every_s, max(_LEAST_CHILD_S, child_s)),
             }
     return kept or "none"
-
-
-def _saved(node: TodaysNode) -> bool:
-    """Whether a snapshot was made, which takes -1 s until then."""
-    field = node.last.text("rdb_last_bgsave_time_sec")
-    return field is not None and not field.startswith("-")

@@ -9,12 +9,20 @@ from functools import cached_property
 from pathlib import Path
 
 from forecache.hwprofiles.files import read_text
+from forecache.models.plan.results import OwnTimes
 from forecache.models.scenario.command_table import COMMANDS
 from forecache.sim.errors import InputError
 
-from ..keyspace.values import Kind
 from ..observe.readers.lines import Place, numbered, shown
-from .commands import ON_STRINGS, OPERATIONS, Placed, mean_times_us, placed
+from .commands import (
+    ON_STRINGS,
+    OPERATIONS,
+    OperationCounts,
+    is_demand,
+    mean_times_us,
+    operation_counts,
+)
+from .rdb import Kind
 
 LEAST_SPAN_S = 0.5
 """Looks that are less apart tell no rate."""
@@ -85,11 +93,6 @@ class TodaysNode:
         return int(min(100_000, max(1, connected)))
 
     @property
-    def settings_known(self) -> bool:
-        """Whether CONFIG GET was answered."""
-        return bool(self.config)
-
-    @property
     def compared(self) -> bool:
         """Whether there are two looks that tell a rate."""
         return len(self.looks) > 1 and _apart_s(self.looks[0], self.last) >= LEAST_SPAN_S
@@ -128,14 +131,16 @@ class TodaysNode:
         return found
 
     @property
-    def placed(self) -> Placed:
+    def operations(self) -> OperationCounts:
         """Its commands as operations of a plan."""
-        return placed(self.counts, on=self.on)
+        return operation_counts(self.counts, on=self.on)
 
     @property
     def rate_rps(self) -> float:
         """Operations a second in that time; of all commands where it does not tell which."""
-        total = self.placed.total if self.last.commands else self.grown("total_commands_processed")
+        total = (
+            self.operations.total if self.last.commands else self.grown("total_commands_processed")
+        )
         return (total or 0.0) / self.span_s
 
     def rates(self) -> list[tuple[float, float]]:
@@ -248,10 +253,14 @@ def _slow_entries(items: Sequence[Line]) -> list[SlowEntry]:
     down.
     """
     texts = [text.strip() for _, text in items]
+    integers = [
+        int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+        for text in texts
+    ]
     found: list[SlowEntry] = []
     expected: int | None = None
     for i in range(len(texts) - 3):
-        number, when, spent = (_integer(text) for text in texts[i : i + 3])
+        number, when, spent = integers[i : i + 3]
         if number is None or spent is None or when is None:
             continue
         if expected not in (None, number) or not 1_000_000_000 <= when <= _LATEST_S:
@@ -276,10 +285,6 @@ def _slot_times(items: Sequence[Line]) -> dict[int, float]:
             found[number] = place.decimal(text, "cpu-usec", highest=1e20)
         before = place, text
     return found
-
-
-def _integer(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def _apart_s(first: Look, last: Look) -> float:
@@ -454,7 +459,8 @@ class Look:
 
     @property
     def _where(self) -> str:
-        return f"{self.place.file}, line {self.place.line}"
+        line = f", line {self.place.line}" if self.place.line else ""
+        return f"{self.place.file}{line}"
 
 
 def look_of(reply: Reply) -> Look:
@@ -619,15 +625,15 @@ def shares_not_modelled(
     dict
         The largest first.
     """
-    placed = node.placed
-    if placed.time_us <= 0.0:
-        calls = placed.total + sum(count for count, _ in placed.slow.values())
-        return _largest({name: count / calls for name, count in placed.unknown.items()})
-    found = dict(placed.not_modelled_us)
+    counts = node.operations
+    if counts.time_us <= 0.0:
+        calls = counts.total + sum(count for count, _ in counts.slow.values())
+        return _largest({name: count / calls for name, count in counts.unknown.items()})
+    found = dict(counts.not_modelled_us)
     each_us = mean_times_us(node.counts)
     for name, (calls, spent_us) in node.counts.items():
-        operation = OPERATIONS[name] if placed.knows(name) else ""
-        if operation in left_out or (name in placed.slow and name in left_out):
+        operation = OPERATIONS[name] if counts.knows(name) else ""
+        if operation in left_out or (name in counts.slow and name in left_out):
             found[name] = spent_us
         elif operation in assumed and calls > 0:
             row = COMMANDS[operation]
@@ -636,7 +642,7 @@ def shares_not_modelled(
             if one_us is not None and row.touches != "range":
                 modelled_us = calls * assumed[operation] * one_us
             found[name] = max(0.0, spent_us - modelled_us)
-    return _largest({name: us / placed.time_us for name, us in found.items()})
+    return _largest({name: us / counts.time_us for name, us in found.items()})
 
 
 def _largest(shares: Mapping[str, float]) -> dict[str, float]:
@@ -644,17 +650,76 @@ def _largest(shares: Mapping[str, float]) -> dict[str, float]:
     return {name: share for name, share in named if share > 0.0}
 
 
-def what_is_needed(node: TodaysNode, shares: Mapping[str, float], *, placed: Placed) -> str:
+def what_is_needed(
+    node: TodaysNode, shares: Mapping[str, float], *, counts: OperationCounts
+) -> str:
     """What to give so that the demand stands for these commands; empty if it does well enough."""
     total = sum(shares.values())
     if total <= MOST_NOT_MODELLED:
         return ""
     listed = [f"{name.upper()} {share:.0%}" for name, share in list(shares.items())[:_NAMED]]
     more = f" and {len(shares) - _NAMED} more" if len(shares) > _NAMED else ""
-    of = "execution time" if placed.time_us > 0.0 else "commands"
+    of = "execution time" if counts.time_us > 0.0 else "commands"
     return (
         f"{node.file}: {total:.0%} of the {of} is not modelled ({', '.join(listed)}{more}), more "
         f"than {MOST_NOT_MODELLED:.0%}, so that no capacity, headroom or plan can be given. Give "
         "a scenario of kind plan whose demand.operations has modelled commands, with their keys, "
         "members or fields, that do as much work."
     )
+
+
+# --- what a node says of its main thread's time ---------------------------------------------------
+
+
+_LEAST_READS = 1000.0
+_SCRIPTS = 0.01
+"""Share of scripts and transactions from which on they explain commands beyond one a read."""
+CALLING = ("eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec")
+"""Their time has that of the commands which they call, each of which is counted for itself."""
+
+
+def own_times_of(node: TodaysNode, *, io_threads: int) -> OwnTimes | None:
+    """The shares of the time looked at; None where no command was counted.
+
+    Parameters
+    ----------
+    io_threads
+        With more than one `used_cpu` counts threads that spin, and tells nothing of the main one.
+    """
+    span_us = node.span_s * 1e6
+    spent_us = {name: us for name, (_, us) in node.counts.items() if name not in CALLING}
+    inside_us = sum(us for name, us in spent_us.items() if is_demand(name))
+    if inside_us <= 0.0:
+        return None
+    administration_us = sum(spent_us.values()) - inside_us
+    whole_us = node.grown("eventloop_duration_cmd_sum")
+    if whole_us:
+        inside_us = whole_us - administration_us if whole_us > administration_us else inside_us
+    forks_us = (node.grown("total_forks") or 0.0) * (node.last.number("latest_fork_usec") or 0.0)
+    expiry_us = 1e3 * (node.grown("expire_cycle_cpu_milliseconds") or 0.0)
+    cpu_s = main_cpu_s(node) if io_threads == 1 else None
+    reads = node.grown("total_reads_processed")
+    commands = node.grown("total_commands_processed") or 0.0
+    each = commands / reads if reads and reads >= _LEAST_READS else None
+    called = sum(calls for name, (calls, _) in node.counts.items() if name in CALLING)
+    if each is not None and called > _SCRIPTS * commands:
+        each = min(each, 1.0)  # what they call is counted too, and came with no read of its own
+    return OwnTimes(
+        span_s=node.span_s,
+        between_looks=node.compared,
+        busy=None if cpu_s is None else cpu_s * 1e6 / span_us,
+        inside=inside_us / span_us,
+        administration=administration_us / span_us,
+        forks=forks_us / span_us,
+        expiry=expiry_us / span_us,
+        commands_a_read=each,
+    )
+
+
+def main_cpu_s(node: TodaysNode) -> float | None:
+    """CPU time of the main thread in the time looked at; of the process where that isn't told."""
+    for suffix in ("_main_thread", ""):
+        parts = [node.grown(f"used_cpu_{kind}{suffix}") for kind in ("user", "sys")]
+        if None not in parts:
+            return sum(part or 0.0 for part in parts)
+    return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from forecache.hwprofiles.files import named
 from forecache.hwprofiles.quantity import Origin, Source
 from forecache.models.advice.objective import KNEE
-from forecache.models.prediction.predict import LATENCIES
+from forecache.models.prediction.predict import LATENCIES, Progress
 from forecache.models.prediction.system import System
 
 from ..bundle.bundle import Bundle
@@ -33,14 +33,17 @@ from .comparison import (
     Knee,
     ProfileOrigins,
     Validation,
+    curves_of,
     summary_of,
 )
 from .dataset import Dataset, MeasuredCase, list_datasets
-from .factors import FactorPosterior, may_be_fitted
-from .node_dataset import check_work, predict_points, read_node_dataset
-from .series import curves_of
-
-Progress = Callable[[str], None]
+from .node_dataset import (
+    FactorPosterior,
+    check_work,
+    may_be_fitted,
+    predict_points,
+    read_node_dataset,
+)
 
 _METRICS = ("throughput_rps", *LATENCIES)
 
@@ -194,9 +197,10 @@ def provenance_of(
     profiles: dict[str, ProfileOrigins] = {}
     problems = factor_problems(cases, posterior)
     for name, profile in _profiles(systems).items():
+        observed = getattr(profile, "observed", None)
         profiles[name] = ProfileOrigins(
             dict(sorted(Counter(leaf.kind for _, leaf in leaves_of(profile)).items())),
-            _bundle_of(profile),
+            None if observed is None else observed.bundle,
             {dataset: sorted(points) for dataset, points in taken_points(profile).items()},
         )
         problems += profile_problems(name, profile)
@@ -400,8 +404,3 @@ def _held_out_numbers(dataset: Dataset) -> Iterator[tuple[int, float]]:
             values = [value for value in point.observed.values() if value is not None]
             for value in _significant(f"{value:.12g}" for value in values):
                 yield index, value
-
-
-def _bundle_of(profile: Any) -> str | None:
-    observed = getattr(profile, "observed", None)
-    return None if observed is None else observed.bundle

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from forecache.calibration.fit.calibrate import LEVEL
 from forecache.calibration.fit.report import LATENCIES, THROUGHPUT
+from forecache.calibration.validate.comparison import label
 from forecache.calibration.validate.dataset import MeasuredCase, load_dataset
-from forecache.calibration.validate.series import label
 from forecache.models.engines.profile import load_engine
 
 QUANTITIES = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forecache.calibration.validate.series import label
+from forecache.calibration.validate.comparison import label
 from forecache.models.advice.objective import KNEE
 
 from ..markdown import table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.validate.series import series_of
+from forecache.calibration.validate.comparison import series_of
 from forecache.models.advice.objective import KNEE
 
 from .published_page import points_of, results_of

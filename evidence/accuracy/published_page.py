@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.validate.comparison import ComparedPoint
+from forecache.calibration.validate.comparison import ComparedPoint, label, varying
 from forecache.calibration.validate.dataset import Dataset, list_datasets, why_not_predicted
-from forecache.calibration.validate.series import label, varying
 from forecache.sim.statistics import Estimate
 
 from ..markdown import table

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from forecache.calibration.bundle.profiles import read_counts
-from forecache.calibration.drive.engine_process import engine_version, find_engine
+from forecache.calibration.drive.servers import engine_version, find_engine
 from forecache.calibration.fit.command_work import command_leaves
 from forecache.calibration.fit.fit import COUNTS
 from forecache.calibration.observe.command_counts import count_commands

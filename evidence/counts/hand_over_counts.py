@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from forecache.calibration.bundle.points import Command, Conditions
-from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
-from forecache.calibration.drive.preload import preload
+from forecache.calibration.drive.loadgen import preload
+from forecache.calibration.drive.servers import EngineProcess, engine_version, find_engine
 from forecache.calibration.observe.measure import plan_cores
 from forecache.calibration.observe.profilers.callgrind import Counts
 from forecache.calibration.observe.profilers.programs import version_of
@@ -92,7 +92,7 @@ def count(binary: Path) -> dict[str, Any]:
             process.control() as control,
         ):
             address = process.address("unix")
-            preload(POINTS[0].load_spec(), address, control=control, cores=plan.generator)
+            preload(POINTS[0], address, control=control, cores=plan.generator)
             counts = Counts(Session(process, control, plan), out)
             rows = [_count_one(counts, given) for given in POINTS]
     return {

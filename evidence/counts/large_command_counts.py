@@ -24,9 +24,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.drive.connection import connect_socket
-from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
-from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.connection import RespClient, connect_socket
+from forecache.calibration.drive.servers import EngineProcess, engine_version, find_engine
 from forecache.calibration.fit.command_work import counted_leaf
 from forecache.calibration.observe.profilers.programs import run_program, version_of
 from forecache.calibration.observe.readers.callgrind import read_callgrind

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from forecache.calibration.bundle.profiles import Stage
-from forecache.calibration.drive.engine_process import engine_version, find_engine
-from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.connection import RespClient
+from forecache.calibration.drive.servers import engine_version, find_engine
 from forecache.calibration.observe.command_counts import RESTORE, in_valgrind, points_of
 from forecache.calibration.observe.profilers.attribution import charge
 from forecache.calibration.observe.profilers.callgrind import Counts

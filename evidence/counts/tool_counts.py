@@ -13,14 +13,16 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.drive.engine_process import find_engine
+from forecache.calibration.drive.servers import find_engine
 from forecache.calibration.observe.tool_profile import (
     REQUEST_SHARE,
+    ToolCounts,
+    count_tool,
     factors,
     predicted_us,
+    time_tool,
     tool_title,
 )
-from forecache.calibration.observe.tool_work import ToolCounts, count, measure
 from forecache.calibration.observe.tools import find_tool
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import dump_yaml, read_yaml
@@ -47,9 +49,9 @@ def artefact(asked: Asked) -> Files:
     for name in asked.engines(TOOLS):
         tool = find_tool(name)
         title = tool_title(tool)
-        counted = count(tool, engine, progress=asked.progress)
+        counted = count_tool(tool, engine, progress=asked.progress)
         counts[title] = counted.to_dict()
-        points = measure(tool, engine, progress=asked.progress)
+        points = time_tool(tool, engine, progress=asked.progress)
         found = factors(counted, points, speed)
         fitted_us = predicted_us(counted, points, speed, found)
         on_host[title] = {

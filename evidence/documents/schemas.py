@@ -32,7 +32,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from forecache import catalogue_rows, verbs
-from forecache.calibration.bundle.summary import BundleSummary
+from forecache.calibration.bundle.bundle import BundleSummary
 from forecache.calibration.fit.report import CalibrationReport, FitSummary
 from forecache.commands import all_commands
 from forecache.models.advice.node_answers import StudyTarget

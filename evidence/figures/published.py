@@ -8,8 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from forecache.calibration.validate.comparison import ComparedPoint
-from forecache.calibration.validate.series import curves_of, label, varying
+from forecache.calibration.validate.comparison import ComparedPoint, curves_of, label, varying
 from forecache.reports.figures.canvas import (
     INK,
     MAIN,

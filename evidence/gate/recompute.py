@@ -15,10 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.fit.calibrate import compared
-from forecache.calibration.fit.fit import usable
-from forecache.calibration.fit.generator_fit import fit_generator, fitted_generator
-from forecache.calibration.fit.simulated import REQUESTS, case_of
+from forecache.calibration.fit.calibrate import compare_points
+from forecache.calibration.fit.fit import fit_generator, fitted_generator, is_usable
+from forecache.calibration.fit.simulated_fit import REQUESTS, case_of
 from forecache.calibration.validate.dataset import list_datasets, why_not_predicted
 from forecache.calibration.validate.node_dataset import nominal_runs, read_node_dataset
 from forecache.models.engines.generator import load_generator
@@ -116,7 +115,7 @@ def _live(bundle_path: Path, seed: int) -> dict[Place, tuple[float, float]]:
         raise InputError(f"{bundle_path}: found no host.yaml; valid is a bundle with its host.")
     engine = load_engine(bundle_path.name)
     prior = load_generator("forecache")
-    points = [point for point in bundle.points if usable(point)]
+    points = [point for point in bundle.points if is_usable(point)]
     fitted = [p for p in points if p.given.role == "fit" and p.given.rate_share is None]
     observed = engine.observed.speed if engine.observed is not None else {}
     posterior = fit_generator(fitted, prior, bundle.host.speed(observed))
@@ -126,7 +125,7 @@ def _live(bundle_path: Path, seed: int) -> dict[Place, tuple[float, float]]:
     predictions = predict_cases(
         cases, seed=seed, draws=0, replications=_LIVE_REPLICATIONS, requests=REQUESTS
     )
-    rows, _ = compared(held_out, predictions)
+    rows, _ = compare_points(held_out, predictions)
     return {
         row.place: (row.measured, row.predicted)
         for row in live_rows([row.to_dict() for row in rows], engine=engine.id, host=bundle.host.id)

@@ -24,8 +24,7 @@ from forecache.calibration.validate.dataset import (
     load_dataset,
     why_not_predicted,
 )
-from forecache.calibration.validate.factors import FIT_REQUESTS
-from forecache.calibration.validate.node_dataset import system_of
+from forecache.calibration.validate.node_dataset import FIT_REQUESTS, system_of
 from forecache.models.node.setup import NodeTimes
 from forecache.models.prediction.run_length import Window, window
 from forecache.models.prediction.simulation import pilot_run, run, times_of

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.loadspec import LoadSpec
-from forecache.calibration.drive.preload import preload
+from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.drive.loadgen import preload
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import write_text_atomic
@@ -151,14 +151,12 @@ def _of_server(
         # A file that is rewritten meanwhile would cost a fork, and what its child takes.
         config |= {"appendonly": "yes", "appendfsync": "everysec"}
         config |= {"auto-aof-rewrite-percentage": "0"}
-    spec = LoadSpec(
-        keys=first.keys, key_bytes=16, value_sizes=((first.value_bytes, 1.0),), clients=20
-    )
+    held = Conditions(command="get", keys=first.keys, value_bytes=first.value_bytes, clients=20)
     kind = _Encrypted if first.tls else EngineProcess
     besides: tuple[int, ...] = ()
     with ExitStack() as stack:
         process = stack.enter_context(kind(engine.server, cores=[cpus[0]], config=config))
-        preload(spec, process.address("unix"), control=process.control(), cores=[cpus[1]])
+        preload(held, process.address("unix"), control=process.control(), cores=[cpus[1]])
         if first.replica:
             replica = stack.enter_context(EngineProcess(engine.server, cores=[cpus[1]]))
             _follow(replica, process)

@@ -25,13 +25,12 @@ import numpy as np
 
 from forecache import plan
 from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.drive.connection import Address
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.loadgen import LoadGenerator
-from forecache.calibration.drive.loadspec import LoadSpec
-from forecache.calibration.drive.preload import preload
+from forecache.calibration.drive.loadgen import LoadGenerator, preload
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.calibration.fit.calibrate import calibrate
-from forecache.calibration.fit.prior import known_of
+from forecache.calibration.fit.prior import earlier_profile
 from forecache.hwprofiles.capture import inspect_machine
 from forecache.hwprofiles.capture.host import captured_id
 from forecache.hwprofiles.files import dump_yaml, write_text_atomic
@@ -141,7 +140,7 @@ def _raised(node: Node, *, progress: Progress) -> Raised:
     with EngineProcess(node.engine.server, cores=server) as process:
         address = process.address("tcp")
         with process.control() as control:
-            preload(_spec(BASE_RPS), address, control=control, cores=generator)
+            preload(_load(BASE_RPS), address, control=control, cores=generator)
             told = _told(control, address, generator)
         write_text_atomic(node.folder / TOLD, told)
         predicted = _predicted(node, progress=progress)
@@ -159,16 +158,21 @@ def _raised(node: Node, *, progress: Progress) -> Raised:
         )
 
 
-def _spec(rate_rps: float) -> LoadSpec:
-    return LoadSpec(
-        keys=KEYS, value_sizes=((VALUE_BYTES, 1.0),), clients=CLIENTS, rate_rps=rate_rps
+def _load(rate_rps: float) -> Conditions:
+    return Conditions(
+        command="get",
+        keys=KEYS,
+        value_bytes=VALUE_BYTES,
+        clients=CLIENTS,
+        arrival="open_loop",
+        rate_rps=rate_rps,
     )
 
 
 def _told(control: Any, address: Address, cores: Sequence[int]) -> str:
     """INFO twice, under the light load, without paths of this machine."""
     texts = []
-    with LoadGenerator(_spec(BASE_RPS), address, cores=cores, longest_s=APART_S + 30.0) as load:
+    with LoadGenerator(_load(BASE_RPS), address, cores=cores, longest_s=APART_S + 30.0) as load:
         time.sleep(1.0)
         for wait_s in (APART_S, 0.0):
             texts.append(_PRIVATE.sub(r"\1:", control.info("everything")))
@@ -179,7 +183,7 @@ def _told(control: Any, address: Address, cores: Sequence[int]) -> str:
 
 def _predicted(node: Node, *, progress: Progress) -> dict[str, float]:
     """The ceiling that `plan --from-info` reads from what the node said, and its interval."""
-    known = known_of(node.calibration)
+    known = earlier_profile(node.calibration)
     profile, _ = calibrate(node.calibration, known=known, progress=progress)
     host = rounds.host_of(node.folder, node.calibration)
     with tempfile.TemporaryDirectory(prefix="forecache-ceiling-") as scratch:
@@ -214,7 +218,7 @@ def _steps(step: Callable[[float], Step], ceiling_rps: float) -> list[Step]:
 
 def _step(rate_rps: float, *, address: Address, cores: Sequence[int]) -> Step:
     seen = [
-        run_sliced(_spec(rate_rps), address, duration_s=WINDOW_S, warm_up_s=WARM_UP_S, cores=cores)
+        run_sliced(_load(rate_rps), address, duration_s=WINDOW_S, warm_up_s=WARM_UP_S, cores=cores)
         for _ in range(WINDOWS)
     ]
     p99s_ms = [slices["quiet_p99_ms"] for _, slices in seen]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns, thread_usage
-from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.connection import RespClient
+from forecache.calibration.drive.proc import core_times_ns, thread_usage
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.capture.cores import alike, distance_ns
 from forecache.hwprofiles.files import parse
@@ -21,6 +21,8 @@ from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.profile import EngineProfile
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
+
+from .load import process_cpu_ns
 
 TOOL = "valkey-benchmark"
 WARM_UP_S, WINDOW_S = 0.15, 0.4

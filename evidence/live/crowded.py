@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
-from forecache.calibration.drive.loadspec import LoadSpec
-from forecache.calibration.drive.preload import preload
+from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.drive.loadgen import preload
+from forecache.calibration.drive.servers import EngineProcess, engine_version, find_engine
 from forecache.calibration.validate.dataset import load_dataset
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import dump_yaml
@@ -70,9 +70,7 @@ def measure(binary: Path, say: Callable[[str], None]) -> dict[tuple[str, int], l
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) != 2 or os.cpu_count() != 2:
         raise InputError(f"crowded: found {os.cpu_count()} CPUs; valid is a machine of two.")
-    spec = LoadSpec(
-        keys=KEYS, value_sizes=((VALUE_BYTES, 1.0),), get_fraction=1.0, clients=CLIENTS, threads=1
-    )
+    given = Conditions(command="get", keys=KEYS, value_bytes=VALUE_BYTES, clients=CLIENTS)
     found: dict[tuple[str, int], list[float]] = {}
     for number in range(ROUNDS):
         for place in PLACES:
@@ -86,9 +84,9 @@ def measure(binary: Path, say: Callable[[str], None]) -> dict[tuple[str, int], l
                     binary, io_threads=io_threads, cores=server, config=config
                 ) as process:
                     address = process.address("tcp")
-                    preload(spec, address, control=process.control(), cores=generator)
+                    preload(given, address, control=process.control(), cores=generator)
                     seen = run_load(
-                        spec, address, duration_s=WINDOW_S, warm_up_s=WARM_UP_S, cores=generator
+                        given, address, duration_s=WINDOW_S, warm_up_s=WARM_UP_S, cores=generator
                     )
                 found.setdefault((place.name, io_threads), []).append(seen.throughput_rps)
                 say(

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.connection import RespClient
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.models.over_time.cluster.failover import fail_over, rules_for
 from forecache.models.over_time.cluster.slots.slots import SLOTS
 from forecache.sim.errors import EngineError

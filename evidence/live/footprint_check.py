@@ -21,8 +21,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
-from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.connection import RespClient
+from forecache.calibration.drive.servers import EngineProcess, engine_version, find_engine
 from forecache.calibration.observe.readers.info import info_fields, info_number
 from forecache.calibration.validate.dataset import list_datasets
 from forecache.models.footprint.schema import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.connection import RespClient
 from forecache.models.footprint.schema import (
     Hashes,
     Lists,

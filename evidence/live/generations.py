@@ -21,10 +21,9 @@ import numpy as np
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
 from forecache.calibration.fit.calibrate import calibrate
-from forecache.calibration.fit.prior import known_of
-from forecache.calibration.observe.anchor import anchored_by
+from forecache.calibration.fit.prior import earlier_profile
 from forecache.calibration.observe.design import TIMINGS, Timing
-from forecache.calibration.observe.observe import observe
+from forecache.calibration.observe.observe import anchored_by, observe
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import load_generator
@@ -219,7 +218,7 @@ def predictions_of(
         Which profile, which tool drove it, the points, and what is predicted of each.
     """
     asked.progress(f"{folder}: calibrating")
-    observed, _ = calibrate(bundle, known=known_of(bundle))
+    observed, _ = calibrate(bundle, known=earlier_profile(bundle))
     host = rounds.host_of(folder, bundle)
     engine = bundle.manifest.engine
     shipped = load_engine(engine.name, engine.version)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import write_text_atomic

@@ -32,10 +32,10 @@ from typing import Any
 import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
 from forecache.calibration.drive.proc import thread_usage
+from forecache.calibration.drive.servers import EngineProcess, engine_version, find_engine
 from forecache.calibration.fit.calibrate import calibrate
-from forecache.calibration.fit.prior import known_of
+from forecache.calibration.fit.prior import earlier_profile
 from forecache.calibration.observe.measure import plan_cores
 from forecache.hwprofiles import load_host
 from forecache.models.engines.profile import load_engine
@@ -224,7 +224,7 @@ def speed_found(bundle: str) -> dict[str, float]:
     observed = load_engine(Path(bundle).name).observed
     if observed is None or observed.host != load_host(f"{bundle}/host.yaml").id:
         loaded = Bundle.load(Path(bundle))
-        observed = calibrate(loaded, known=known_of(loaded))[0].observed
+        observed = calibrate(loaded, known=earlier_profile(loaded))[0].observed
     speed = {} if observed is None else observed.speed
     return {name: speed[name] for name in ("user_ipc", "l3_fills_per_us") if name in speed}
 

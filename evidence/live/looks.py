@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from forecache import plan
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.connection import RespClient
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.hwprofiles.capture import inspect_machine
 from forecache.hwprofiles.capture.host import captured_id
 from forecache.models.engines.commands import counted_on

@@ -24,8 +24,8 @@ import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Command, Conditions
-from forecache.calibration.drive.memcached import MemcachedClient, MemcachedProcess
-from forecache.calibration.drive.proc import process_cpu_ns, thread_usage
+from forecache.calibration.drive.proc import thread_usage
+from forecache.calibration.drive.servers import MemcachedClient, MemcachedProcess
 from forecache.hwprofiles.capture import capture_host
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import load_engine
@@ -37,6 +37,7 @@ from ..counts.shipped import BUNDLES, json_text
 from ..harness import Asked, Files
 from ..markdown import table
 from . import rounds
+from .load import process_cpu_ns
 from .rounds import DRAWS, MOST_BYTES, REQUESTS, log_uniform, span
 
 ARTEFACT = Path("docs/accuracy/memaslap.json")

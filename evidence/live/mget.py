@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.loadspec import LoadSpec
-from forecache.calibration.drive.preload import preload
+from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.drive.loadgen import preload
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.capture.host import captured_id
@@ -116,12 +116,16 @@ def _driven(server: Path, tool: Path, points: Sequence[Point]) -> list[dict[str,
     """CPU time a request and requests a second of these points of one data set, by window."""
     first, *_, last = sorted(os.sched_getaffinity(0))
     of = points[0]
-    spec = LoadSpec(
-        keys=of.keys, key_bytes=KEY_BYTES, value_sizes=((of.value_bytes, 1.0),), clients=CLIENTS
+    held = Conditions(
+        command="get",
+        keys=of.keys,
+        key_bytes=KEY_BYTES,
+        value_bytes=of.value_bytes,
+        clients=CLIENTS,
     )
     windows: dict[Point, list[Window]] = {point: [] for point in points}
     with EngineProcess(server, cores=[first], config={"save": "", "appendonly": "no"}) as process:
-        preload(spec, process.address("tcp"), control=process.control(), cores=[last])
+        preload(held, process.address("tcp"), control=process.control(), cores=[last])
         driver = Tool(tool, last, process)
         for _ in range(ROUNDS):
             for point in points:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from forecache.calibration.drive.engine_process import engine_version, find_engine
+from forecache.calibration.drive.servers import engine_version, find_engine
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.over_time.cluster.slots.migration import (
     COMMAND_BYTES,

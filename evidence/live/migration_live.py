@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.drive.connection import RespClient
 from forecache.calibration.drive.loadgen import LoadGenerator, LoadSnapshot
-from forecache.calibration.drive.loadspec import LoadSpec
-from forecache.calibration.drive.proc import process_cpu_ns
-from forecache.calibration.drive.resp import RespClient
-from forecache.calibration.drive.server_process import free_port
+from forecache.calibration.drive.servers import EngineProcess, free_port
 from forecache.models.over_time.cluster.slots.migration import PIPELINE
 from forecache.models.over_time.cluster.slots.slots import SLOTS, slot_of
 from forecache.sim.errors import EngineError, InputError
+
+from .load import process_cpu_ns
 
 _JOIN_S, _MOVE_S, _POLL_S = 30.0, 60.0, 0.002
 _KEY_BYTES = 16
@@ -175,10 +175,12 @@ def measure(pair: Pair, trial: Trial) -> Measured:
         return _with_child(pair, lambda: _move(pair, trial, slots))
     # Any key whose slot stays: slots that move are the first ones.
     name = next(n for n in range(10**6) if _load_slot(n) >= SLOTS * 3 // 4)
-    load = LoadSpec(keys=1, first_key=name, clients=LOAD_CLIENTS)
+    load = Conditions(command="get", keys=1, clients=LOAD_CLIENTS)
     pair.clients[0].command("SET", _load_key(name), "x" * 16)
     address, source = pair.nodes[0].address("tcp"), pair.nodes[0].pid
-    with LoadGenerator(load, address, cores=[pair.cores[1]], longest_s=2 * _MOVE_S) as generator:
+    with LoadGenerator(
+        load, address, first_key=name, cores=[pair.cores[1]], longest_s=2 * _MOVE_S
+    ) as generator:
         time.sleep(_LOAD_WARM_S)
         first, cpu = generator.snapshot(), process_cpu_ns(source)
         time.sleep(_BEFORE_S)

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.connection import RespClient
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.calibration.observe.command_counts import RESTORE, CountedKey, SentCommand
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.catalogue import load_host

@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
-from forecache.calibration.drive.loadspec import LoadSpec
-from forecache.calibration.drive.preload import preload
-from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns
+from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.drive.loadgen import preload
+from forecache.calibration.drive.proc import core_times_ns
+from forecache.calibration.drive.servers import EngineProcess, engine_version, find_engine
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import read_text
 from forecache.models.advice.answers import load_cases
@@ -30,7 +30,7 @@ from forecache.sim.errors import InputError
 from ..harness import Asked, Files
 from ..markdown import table, with_section
 from .crowded import own_load
-from .load import run_load
+from .load import process_cpu_ns, run_load
 
 FOLDER = Path("docs/accuracy/quotas")
 ARTEFACT, HOST = FOLDER / "quotas.json", FOLDER / "host.yaml"
@@ -107,29 +107,27 @@ def measure(binary: Path, *, io_threads: int, quota_cores: float, window_s: floa
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) != 2:
         raise InputError(f"quotas: found {len(allowed)} CPUs; valid is a machine of two.")
-    spec = LoadSpec(
-        keys=KEYS, value_sizes=((VALUE_BYTES, 1.0),), get_fraction=1.0, clients=CLIENTS, threads=1
-    )
+    given = Conditions(command="get", keys=KEYS, value_bytes=VALUE_BYTES, clients=CLIENTS)
     server, generator = (allowed[:1], allowed[1:]) if io_threads == 1 else (allowed, allowed)
     with contextlib.ExitStack() as stack:
         group = stack.enter_context(control_group(quota_cores)) if quota_cores else None
         process = stack.enter_context(EngineProcess(binary, io_threads=io_threads, cores=server))
         address = process.address("tcp")
-        preload(spec, address, control=process.control(), cores=generator)
+        preload(given, address, control=process.control(), cores=generator)
         before = (0, 0)
         # Of all CPU time of the machine what isn't ours.
         others_ns, began_ns = _others_ns(process.pid, allowed), time.monotonic_ns()
         if group is not None:
             (group / "cgroup.procs").write_text(str(process.pid))
             before = _periods(group)
-        seen = run_load(spec, address, duration_s=window_s, warm_up_s=WARM_UP_S, cores=generator)
+        seen = run_load(given, address, duration_s=window_s, warm_up_s=WARM_UP_S, cores=generator)
         after = _periods(group) if group is not None else (1, 0)
         others_ns = _others_ns(process.pid, allowed) - others_ns
         others = max(0.0, others_ns / (time.monotonic_ns() - began_ns))
     return Seen(
         seen.throughput_rps,
-        seen.quantile_ms(0.5),
-        seen.quantile_ms(0.99),
+        seen.p50_ms or 0.0,
+        seen.p99_ms or 0.0,
         (after[1] - before[1]) / max(1, after[0] - before[0]),
         others,
     )

@@ -19,7 +19,7 @@ import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
-from forecache.calibration.fit.scenarios import scenario_of
+from forecache.calibration.fit.work_model import scenario_of
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.profile import EngineProfile, load_engine

@@ -19,11 +19,11 @@ import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.preload import preload
+from forecache.calibration.drive.loadgen import preload
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.calibration.fit.calibrate import calibrate
-from forecache.calibration.fit.prior import known_of
-from forecache.calibration.observe.anchor import anchored_by
+from forecache.calibration.fit.prior import earlier_profile
+from forecache.calibration.observe.observe import anchored_by
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import write_text_atomic
@@ -108,8 +108,7 @@ def _of_data_set(
         tools = []
         for server, other in zip(servers, reversed(servers), strict=True):
             control = stack.enter_context(server.control())
-            spec = points[0].load_spec()
-            preload(spec, server.address("tcp"), control=control, cores=[driver])
+            preload(points[0], server.address("tcp"), control=control, cores=[driver])
             tools.append(Tool(program, driver, server, besides=(other.pid,), window_s=WINDOW_S))
         for point in points:
             seen, distances = settled((core, driver), apart_ns, partial(_in_turn, tools, point))
@@ -184,7 +183,7 @@ def _systems(host: HostProfile) -> dict[str, Systems]:
     @cache
     def observed(id_: str) -> System:
         bundle = Bundle.load(known / id_ / generations.CALIBRATION)
-        engine, _ = calibrate(bundle, known=known_of(bundle))
+        engine, _ = calibrate(bundle, known=earlier_profile(bundle))
         return System(rounds.host_of(known / id_, bundle), engine, generator)
 
     def shipped_on(on: HostProfile, pair: list[str]) -> list[System]:

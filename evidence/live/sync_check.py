@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 from scipy.optimize import nnls
 
-from forecache.calibration.drive.engine_process import engine_version, find_engine
+from forecache.calibration.drive.servers import engine_version, find_engine
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.over_time.cluster.slots.migration import IDLE
 from forecache.models.over_time.cluster.upgrade.sync_work import (

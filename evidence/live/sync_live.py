@@ -12,10 +12,11 @@ from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.proc import process_cpu_ns
-from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.connection import RespClient
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.sim.errors import EngineError
+
+from .load import process_cpu_ns
 
 _SYNC_S, _POLL_S, _SETTLE_S = 60.0, 0.002, 0.3
 KEY_BYTES = 16

@@ -25,7 +25,7 @@ from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, Repetition
 from forecache.calibration.fit.calibrate import calibrate
 from forecache.calibration.fit.fit import fit_bundle
-from forecache.calibration.fit.prior import known_of
+from forecache.calibration.fit.prior import earlier_profile
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
@@ -153,7 +153,7 @@ def predict(asked: Asked) -> Files:
 def _of_engine(path: Path, asked: Asked) -> Iterator[Compared]:
     asked.progress(f"{path}: predicting")
     calibration, bundle = Bundle.load(path / CALIBRATION), Bundle.load(path / POINTS)
-    known = known_of(calibration)
+    known = earlier_profile(calibration)
     profile, _ = calibrate(calibration, known=known)
     # Where few clients saturate it, the load generator decides the latency as well.
     generator = fit_bundle(calibration, known=known).generator

@@ -22,14 +22,14 @@ import numpy as np
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
 from forecache.calibration.fit.fit import fit_bundle
-from forecache.calibration.fit.prior import known_of
-from forecache.calibration.fit.thread_fit import (
+from forecache.calibration.fit.prior import earlier_profile
+from forecache.calibration.fit.simulated_fit import (
     ThreadModel,
     fit_threads,
+    reports_activity,
     tells_waiting,
     usable_threads,
 )
-from forecache.calibration.fit.thread_times import reports_activity
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
@@ -155,7 +155,7 @@ def predict(asked: Asked) -> Files:
         rows += compared(path, bundle, shipped, SHIPPED)
         if (path / OBSERVED).is_dir():
             observed = Bundle.load(path / OBSERVED)
-            fitted = fit_bundle(observed, known=known_of(observed))
+            fitted = fit_bundle(observed, known=earlier_profile(observed))
             found = fit_threads(fitted)
             if found is not None:
                 system = System(fitted.host, found.profile, load_generator(TOOL))

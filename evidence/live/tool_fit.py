@@ -16,7 +16,7 @@ import numpy as np
 
 from forecache.calibration.bundle.points import ObservedPoint
 from forecache.calibration.fit.regression import Problem, fit
-from forecache.calibration.fit.scenarios import scenario_of
+from forecache.calibration.fit.work_model import scenario_of
 from forecache.hwprofiles.quantity import Quantity
 from forecache.models.engines.generator import GeneratorProfile
 from forecache.models.prediction.predict import predict_cases

@@ -17,10 +17,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.connection import RespClient
+from forecache.calibration.drive.servers import EngineProcess
+from forecache.calibration.today.findings import troubles_of
 from forecache.calibration.today.nodes import nodes_of
-from forecache.calibration.today.troubles import troubles_of
 from forecache.sim.errors import EngineError
 
 from ..counts.shipped import json_text

@@ -24,10 +24,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from forecache.calibration.bundle.points import Conditions
-from forecache.calibration.drive.engine_process import KEEP_FREED_PAGES, EngineProcess
-from forecache.calibration.drive.loadspec import LoadSpec
-from forecache.calibration.drive.preload import preload
+from forecache.calibration.drive.loadgen import preload
 from forecache.calibration.drive.proc import thread_usage
+from forecache.calibration.drive.servers import KEEP_FREED_PAGES, EngineProcess
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import write_text_atomic
@@ -186,7 +185,7 @@ def measure(asked: Asked) -> Files:
 def _of_engine(
     engine: Engine, tool: Path, library: Path, cpus: tuple[int, int], apart: float
 ) -> Iterator[dict[str, Any]]:
-    spec = LoadSpec(keys=KEYS, key_bytes=16, value_sizes=((VALUE_BYTES, 1.0),), clients=50)
+    held = Conditions(command="get", keys=KEYS, value_bytes=VALUE_BYTES)
     with tempfile.TemporaryDirectory(prefix="forecache-turns-") as scratch:
         counters = tuple(Counter(library, Path(scratch) / name) for name in ("server", "tool"))
         counters[0].restart()
@@ -198,7 +197,7 @@ def _of_engine(
             }
 
         with Counted(engine.server, cores=[cpus[0]]) as process:
-            preload(spec, process.address("tcp"), control=process.control(), cores=[cpus[1]])
+            preload(held, process.address("tcp"), control=process.control(), cores=[cpus[1]])
             bench = Bench(process, tool, (counters[0], counters[1]), cpus)
             for pipeline, clients in POINTS:
                 windows = partial(bench.windows, pipeline, clients)

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.loadspec import LoadSpec
-from forecache.calibration.drive.preload import preload
+from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.drive.loadgen import preload
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import write_text_atomic
@@ -130,8 +130,8 @@ def _of_data_set(
 ) -> Iterator[Row]:
     """All points with one size of values, of which both servers hold what they work on."""
     core, driver = sorted(os.sched_getaffinity(0))[:2]
-    spec = LoadSpec(
-        keys=KEYS, key_bytes=KEY_BYTES, value_sizes=((value_bytes, 1.0),), clients=CLIENTS
+    held = Conditions(
+        command="get", keys=KEYS, key_bytes=KEY_BYTES, value_bytes=value_bytes, clients=CLIENTS
     )
     chosen = [point for point in points() if point["value_bytes"] == value_bytes]
     with ExitStack() as stack:
@@ -140,7 +140,7 @@ def _of_data_set(
         for server, other in zip(servers, reversed(servers), strict=True):
             controls.append(stack.enter_context(server.control()))
             if any(point["command"] not in FURTHER for point in chosen):
-                preload(spec, server.address("tcp"), control=controls[-1], cores=[driver])
+                preload(held, server.address("tcp"), control=controls[-1], cores=[driver])
             tools.append(Tool(program, driver, server, besides=(other.pid,), window_s=WINDOW_S))
         for point in chosen:
             if point["command"] in FURTHER:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from forecache.calibration.validate.series import label, varying
+from forecache.calibration.validate.comparison import label, varying
 from forecache.output import to_json
 from forecache.sim.errors import ForecacheError
 

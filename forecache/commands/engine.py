@@ -128,7 +128,7 @@ def observe(
             progress=progress,
         )
     click.echo(f"wrote {out}", err=True)
-    from forecache.calibration.bundle.summary import bundle_summary
+    from forecache.calibration.bundle.bundle import bundle_summary
     from forecache.console import console
     from forecache.reports.terminal.measured import print_bundle
 

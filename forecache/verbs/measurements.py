@@ -64,7 +64,7 @@ def profile(
     found = capture_host(progress=progress) if host is None else load_host(host)
     found = with_days(found, before) if before else found
     if anchor:
-        from forecache.calibration.observe.anchor import anchor_host
+        from forecache.calibration.observe.observe import anchor_host
 
         found = anchor_host(found, engine=engine, progress=progress)
     if tool is None:
@@ -210,16 +210,21 @@ def calibrate(
     InputError
         When the bundle is damaged or incomplete.
     """
+    from forecache.calibration.bundle.bundle import RECIPE_FILE, Bundle
     from forecache.calibration.fit.calibrate import calibrate as run
-    from forecache.calibration.fit.prior import known_of
-    from forecache.calibration.observe.import_recipe import load_bundle
+    from forecache.calibration.fit.prior import earlier_profile
     from forecache.hwprofiles import load_host
 
-    loaded = load_bundle(bundle)
+    if (Path(bundle) / RECIPE_FILE).is_file():
+        from forecache.calibration.observe.recipe import import_recipe
+
+        loaded = import_recipe(Path(bundle))
+    else:
+        loaded = Bundle.load(bundle)
     return run(
         loaded,
         host=None if host is None else load_host(str(host)),
-        known=known_of(loaded),
+        known=earlier_profile(loaded),
         progress=progress,
     )
 

@@ -52,7 +52,7 @@ def study(
         As the verbs it is made of; missing requirements are found before anything is measured. An
         `slo` that no setting meets is no error here: the page says which comes closest.
     """
-    from forecache.calibration.drive.readiness import check_ready
+    from forecache.calibration.drive.servers import check_ready
 
     check_ready(engine)  # before the imports of all rooms, which take seconds
     from forecache.reports.study import study as run

@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.bundle.summary import bundle_summary
+from forecache.calibration.bundle.bundle import Bundle, bundle_summary
 from forecache.calibration.observe.tool_profile import ToolReport
 from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.schema import HostProfile

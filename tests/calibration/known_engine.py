@@ -19,7 +19,7 @@ from forecache.calibration.bundle.bundle import (
 from forecache.calibration.bundle.points import Conditions, ObservedPoint, Repetition
 from forecache.calibration.bundle.profiles import Profile
 from forecache.calibration.fit.prior import engine_with_priors
-from forecache.calibration.fit.scenarios import scenario_of
+from forecache.calibration.fit.work_model import scenario_of
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.schema import HostProfile

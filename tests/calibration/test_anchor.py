@@ -7,8 +7,8 @@ import pytest
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
-from forecache.calibration.observe.anchor import anchored_by
 from forecache.calibration.observe.design import design_points
+from forecache.calibration.observe.observe import anchored_by
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import load_generator

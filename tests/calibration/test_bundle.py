@@ -19,8 +19,7 @@ from forecache.calibration.bundle.bundle import (
     whole_folder,
     write_bundle,
 )
-from forecache.calibration.bundle.points import Conditions, ObservedPoint, Repetition
-from forecache.calibration.drive.loadspec import Popularity
+from forecache.calibration.bundle.points import Conditions, ObservedPoint, Popularity, Repetition
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
 from forecache.sim.histogram import LatencyHistogram
@@ -296,7 +295,7 @@ def test_an_open_loop_and_the_closed_one_it_is_a_share_of() -> None:
     resolved = share.model_copy(update={"rate_rps": 12_345.0})
     assert resolved.closed_twin == closed
     assert resolved.label() == share.label()
-    assert resolved.load_spec().rate_rps == 12_345.0
+    assert resolved.rate_rps == 12_345.0
     # The plain conditions of a rate stay as they were.
     rate = Conditions(command="get", arrival="open_loop", rate_rps=5e4)
     assert rate.label().endswith("50000rps")

@@ -9,13 +9,12 @@ import pytest
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
 from forecache.calibration.fit import calibrate as module
-from forecache.calibration.fit import identifiability
-from forecache.calibration.fit import simulated as simulated_fit
-from forecache.calibration.fit.calibrate import calibrate, discrepancy_of, with_discrepancy
-from forecache.calibration.fit.candidates import candidate_points
+from forecache.calibration.fit import identifiability, simulated_fit
+from forecache.calibration.fit.calibrate import calibrate, fit_discrepancy, with_discrepancy
 from forecache.calibration.fit.fit import Calibration, fit_bundle
-from forecache.calibration.fit.latency_fit import fit_wake_latency, quiet_ms
+from forecache.calibration.fit.identifiability import candidate_points
 from forecache.calibration.fit.report import CPU
+from forecache.calibration.fit.simulated_fit import fit_wake_latency, quiet_ms
 from forecache.calibration.observe.design import design_points
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.prediction import predict
@@ -105,19 +104,19 @@ def test_the_models_own_error_comes_back(plain_error: float, memory_error: float
     random = np.random.default_rng(3)
     shares = random.uniform(0.0, 0.9, 4000)
     spread = np.hypot(plain_error, memory_error * shares)
-    found = discrepancy_of(spread * random.standard_normal(4000), shares)
+    found = fit_discrepancy(spread * random.standard_normal(4000), shares)
     assert found[0] == pytest.approx(plain_error, rel=0.08)
     assert found[1] == pytest.approx(memory_error, rel=0.12)
 
 
 def test_a_handful_of_points_cannot_claim_to_know_the_models_error() -> None:
-    nothing = discrepancy_of(np.array([]), np.array([]))
+    nothing = fit_discrepancy(np.array([]), np.array([]))
     assert nothing[:2] == pytest.approx((0.05, 0.10), rel=0.01)
     assert nothing.points == 0
-    lucky = discrepancy_of(np.zeros(2), np.zeros(2))
+    lucky = fit_discrepancy(np.zeros(2), np.zeros(2))
     assert 0.005 < lucky[0] < 0.05
     assert lucky[1] == pytest.approx(0.10, rel=0.02), "no point waited for memory"
-    assert discrepancy_of(np.zeros(40), np.zeros(40))[0] < lucky[0]
+    assert fit_discrepancy(np.zeros(40), np.zeros(40))[0] < lucky[0]
 
 
 def loaded(given: Conditions, host: HostProfile) -> ObservedPoint:

@@ -3,9 +3,9 @@
 import pytest
 
 from forecache.calibration.bundle.points import ObservedPoint, Repetition
-from forecache.calibration.observe import core_state
-from forecache.calibration.observe.core_state import CoreLook, CoreState
+from forecache.calibration.observe import observe
 from forecache.calibration.observe.measure import plan_cores
+from forecache.calibration.observe.observe import CoreLook, CoreState
 from forecache.hwprofiles import load_host
 from tests.calibration.test_bundle import repetition
 
@@ -22,10 +22,10 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def distance_ns(*_: object) -> float:
         return found.pop(0) if len(found) > 1 else found[0]
 
-    monkeypatch.setattr(core_state, "pair_among", lambda _: (0, 1))
-    monkeypatch.setattr(core_state, "distance_ns", distance_ns)
-    monkeypatch.setattr(core_state.time, "sleep", lambda _: None)
-    monkeypatch.setattr(core_state, "_answer_ns", lambda _: FAST_NS)
+    monkeypatch.setattr(observe, "pair_among", lambda _: (0, 1))
+    monkeypatch.setattr(observe, "distance_ns", distance_ns)
+    monkeypatch.setattr(observe.time, "sleep", lambda _: None)
+    monkeypatch.setattr(observe, "_answer_ns", lambda _: FAST_NS)
     return found
 
 
@@ -60,15 +60,15 @@ def test_its_patience_ends(near: CoreState, looks: list[float]) -> None:
 def test_a_window_elsewhere_is_flagged_and_left_out(
     near: CoreState, before_ns: float, after_ns: float, moved: bool
 ) -> None:
-    found = near.noted(repetition(5000.0), at(before_ns), at(after_ns))
+    found = near.with_looks(repetition(5000.0), at(before_ns), at(after_ns))
     assert found.core_to_core_ns == (before_ns, after_ns)
     assert ("moved" in found.flags, found.quiet) == (moved, not moved)
 
 
 def test_without_a_profile_a_window_must_only_end_where_it_began() -> None:
     anywhere = CoreState(None, patience_s=5.0)
-    assert anywhere.noted(repetition(5000.0), at(FAR_NS), at(FAR_NS)).quiet
-    assert not anywhere.noted(repetition(5000.0), at(FAR_NS), at(NEAR_NS)).quiet
+    assert anywhere.with_looks(repetition(5000.0), at(FAR_NS), at(FAR_NS)).quiet
+    assert not anywhere.with_looks(repetition(5000.0), at(FAR_NS), at(NEAR_NS)).quiet
 
 
 def test_it_waits_until_no_core_is_slow(
@@ -76,7 +76,7 @@ def test_it_waits_until_no_core_is_slow(
 ) -> None:
     looks.append(NEAR_NS)
     answers = [FAST_NS, FAST_NS, FAST_NS, SLOW_NS, SLOW_NS, FAST_NS, FAST_NS, 1.1 * FAST_NS]
-    monkeypatch.setattr(core_state, "_answer_ns", lambda _: answers.pop(0))
+    monkeypatch.setattr(observe, "_answer_ns", lambda _: answers.pop(0))
     assert near.wait(PLAN).answer_ns == FAST_NS
     assert near.wait(PLAN).answer_ns == 1.1 * FAST_NS
     assert not answers
@@ -89,7 +89,7 @@ def test_a_window_with_a_slow_core_is_flagged_and_left_out(
 ) -> None:
     looks.append(NEAR_NS)
     near.look(PLAN)
-    found = near.noted(repetition(5000.0), at(NEAR_NS, before_ns), at(NEAR_NS, after_ns))
+    found = near.with_looks(repetition(5000.0), at(NEAR_NS, before_ns), at(NEAR_NS, after_ns))
     assert found.core_answer_ns == (before_ns, after_ns)
     assert (found.flags, found.quiet) == (["slowed"], False)
 
@@ -107,9 +107,9 @@ def test_it_looks_where_the_profile_looked(monkeypatch: pytest.MonkeyPatch) -> N
         return NEAR_NS
 
     # CPUs 0 and 1 are hyperthreads of one core, and a profile knows its pair of two cores.
-    monkeypatch.setattr(core_state, "pair_among", {frozenset(range(4)): (0, 2)}.get)
-    monkeypatch.setattr(core_state, "distance_ns", distance_ns)
-    monkeypatch.setattr(core_state, "_answer_ns", lambda _: FAST_NS)
+    monkeypatch.setattr(observe, "pair_among", {frozenset(range(4)): (0, 2)}.get)
+    monkeypatch.setattr(observe, "distance_ns", distance_ns)
+    monkeypatch.setattr(observe, "_answer_ns", lambda _: FAST_NS)
     plan = plan_cores(io_threads=2, generator_threads=1, allowed=range(4))
     assert CoreState(None, patience_s=5.0).look(plan).distance_ns == NEAR_NS
     assert looked == [(0, 2)]
@@ -118,7 +118,7 @@ def test_it_looks_where_the_profile_looked(monkeypatch: pytest.MonkeyPatch) -> N
 def test_one_core_has_no_distance(near: CoreState) -> None:
     alone = plan_cores(io_threads=1, generator_threads=1, allowed={0})
     assert near.wait(alone).distance_ns is None
-    found: Repetition = near.noted(repetition(5000.0), at(None), at(None))
+    found: Repetition = near.with_looks(repetition(5000.0), at(None), at(None))
     assert (found.core_to_core_ns, found.quiet) == (None, True)
 
 

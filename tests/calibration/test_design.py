@@ -3,7 +3,7 @@ import math
 import pytest
 
 from forecache.calibration.bundle.points import Conditions
-from forecache.calibration.drive.preload import memory_bytes
+from forecache.calibration.drive.loadgen import memory_bytes
 from forecache.calibration.observe.design import (
     LADDER_KEYS,
     LADDER_PIPELINE,
@@ -126,7 +126,7 @@ def test_time(name: str, limit_s: float) -> None:
 
 def test_memory_is_modest() -> None:
     for name, limit in (("quick", 2**30), ("full", 3 * 2**30)):
-        assert max(memory_bytes(point.load_spec()) for point in design_points(name)) < limit
+        assert max(memory_bytes(point) for point in design_points(name)) < limit
 
 
 def test_unknown_design() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.drive.engine_process import EngineProcess, find_engine
-from forecache.calibration.drive.proc import process_cpu_ns
-from forecache.calibration.drive.resp import RespClient
+from evidence.live.load import process_cpu_ns
+from forecache.calibration.drive.connection import RespClient
+from forecache.calibration.drive.servers import EngineProcess, find_engine
 from forecache.sim.errors import EngineError, InputError
 
 
@@ -61,7 +61,7 @@ def test_an_error_inside_stops_it(binary: Path) -> None:
 def test_it_dies_with_a_killed_parent(binary: Path, tmp_path: Path) -> None:
     script = (
         "import pathlib, sys, time\n"
-        "from forecache.calibration.drive.engine_process import EngineProcess\n"
+        "from forecache.calibration.drive.servers import EngineProcess\n"
         "with EngineProcess(pathlib.Path(sys.argv[1])) as process:\n"
         "    print(process.pid, flush=True)\n"
         "    time.sleep(60)\n"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from forecache.calibration.validate.dataset import MeasuredCase, list_datasets, read_dataset
-from forecache.calibration.validate.factors import (
+from forecache.calibration.validate.node_dataset import (
     HOST,
     KERNEL,
     USER,

@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 
 from forecache.calibration.bundle.bundle import COMMANDS_FILE, Bundle
-from forecache.calibration.bundle.points import Conditions, ObservedPoint
+from forecache.calibration.bundle.points import Conditions, ObservedPoint, Popularity
 from forecache.calibration.bundle.profiles import Profile, StageWork, ThreadWork
-from forecache.calibration.drive.loadspec import Popularity
-from forecache.calibration.fit.fit import Calibration, fit_bundle, usable, work_problem
+from forecache.calibration.fit.fit import Calibration, fit_bundle, is_usable, work_problem
 from forecache.calibration.fit.prior import Prior, prior_errors, priors
 from forecache.calibration.fit.regression import fit
-from forecache.calibration.fit.scenarios import scenario_of
 from forecache.calibration.fit.work_model import (
     HOST_NAMES,
     PointCounts,
     WorkModel,
     counts_of,
+    scenario_of,
     wake_times,
 )
 from forecache.calibration.observe.design import design_points
@@ -332,7 +331,7 @@ def test_every_factor_has_a_prior_with_a_range() -> None:
     ],
 )
 def test_which_points_can_be_fitted(point: ObservedPoint, fits: bool) -> None:
-    assert usable(point) == fits
+    assert is_usable(point) == fits
 
 
 def test_a_bundle_needs_a_host_and_enough_points(tmp_path: Path) -> None:

@@ -7,12 +7,11 @@ import pytest
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, ObservedPoint, Repetition
 from forecache.calibration.bundle.profiles import Profile, StageWork, ThreadWork
+from forecache.calibration.fit.calibrate import stage_checks
 from forecache.calibration.fit.fit import Calibration, fit_bundle
-from forecache.calibration.fit.instructions import instruction_rows
-from forecache.calibration.fit.prior import engine_with_priors, known_of, prior_from, priors
-from forecache.calibration.fit.scenarios import scenario_of
-from forecache.calibration.fit.simulated import predict_points
-from forecache.calibration.fit.stage_check import stage_checks
+from forecache.calibration.fit.prior import earlier_profile, engine_with_priors, prior_from, priors
+from forecache.calibration.fit.simulated_fit import predict_points
+from forecache.calibration.fit.work_model import instruction_rows, scenario_of
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
@@ -114,7 +113,7 @@ def test_the_fitted_profile_is_one_to_use(fitted: Calibration, tmp_path: Path) -
 
 
 def test_what_is_shipped_is_known_before_a_fit(fitted: Calibration) -> None:
-    known = known_of(fitted.bundle)
+    known = earlier_profile(fitted.bundle)
     shipped = load_engine("memcached", "1.6.38")
     assert (known is None) == (shipped.observed is None)
 

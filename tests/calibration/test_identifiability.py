@@ -10,18 +10,16 @@ import pytest
 
 from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.fit import identifiability
-from forecache.calibration.fit.candidates import (
-    candidate_points,
-    candidate_rows,
-    expected_counts,
-    profiled_rows,
-    updated,
-)
 from forecache.calibration.fit.fit import POINT_ERROR, Calibration
 from forecache.calibration.fit.identifiability import (
     Identifiability,
+    candidate_points,
+    candidate_rows,
+    expected_counts,
     identifiability_of,
     identifiability_report,
+    profiled_rows,
+    updated_covariance,
 )
 from forecache.calibration.fit.prior import engine_with_priors, prior_errors
 from forecache.calibration.fit.regression import Posterior, Problem, fit
@@ -235,7 +233,7 @@ def test_an_update_is_what_a_fit_with_one_more_point_says() -> None:
     before = linear([[1.0, 0.4, 0.0], [0.0, 1.0, 1.0]], ["a", "b", "c"])
     row = [0.3, 0.0, 1.0]
     after = linear([[1.0, 0.4, 0.0], [0.0, 1.0, 1.0], row], ["a", "b", "c"])
-    found = updated(before.covariance, np.array(row), POINT_ERROR)
+    found = updated_covariance(before.covariance, np.array(row), POINT_ERROR)
     assert found == pytest.approx(after.covariance, rel=1e-4, abs=1e-9)
 
 

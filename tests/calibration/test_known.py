@@ -7,11 +7,22 @@ import numpy as np
 import pytest
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.fit.conflict import Conflict, conflict_of
-from forecache.calibration.fit.discrepancy import ModelError, discrepancy_of, known_error
+from forecache.calibration.fit.calibrate import (
+    ModelError,
+    fit_discrepancy,
+    known_before,
+    known_error,
+)
 from forecache.calibration.fit.fit import Calibration, fit_bundle
-from forecache.calibration.fit.known import known_before
-from forecache.calibration.fit.prior import Prior, known_of, prior_error, prior_from, priors
+from forecache.calibration.fit.prior import (
+    Conflict,
+    Prior,
+    earlier_profile,
+    find_conflict,
+    prior_error,
+    prior_from,
+    priors,
+)
 from forecache.calibration.fit.regression import Posterior, Problem, fit
 from forecache.calibration.fit.work_model import HOST_NAMES, INSTRUCTIONS, SCALES, WorkModel
 from forecache.calibration.observe.design import design_points
@@ -56,7 +67,7 @@ def test_two_fits_one_after_the_other_are_one_fit_of_both() -> None:
 
 
 def compared(prior: np.ndarray, known: Posterior, data: Posterior) -> Conflict:
-    return conflict_of(
+    return find_conflict(
         data.names,
         data.logs - known.logs,
         general=prior,
@@ -228,9 +239,9 @@ def test_what_was_known_of_a_number_makes_it_fitted(bundle: Path) -> None:
 
 def test_a_bundle_is_not_held_against_the_profile_made_from_it(checkout: Path) -> None:
     own = Bundle.load(checkout / "evidence/bundles/valkey-9.1")
-    assert known_of(own) is None
+    assert earlier_profile(own) is None
     other = own.manifest.model_copy(update={"created": "2027-01-01T00:00:00+00:00"})
-    known = known_of(Bundle(**{**vars(own), "manifest": other}))
+    known = earlier_profile(Bundle(**{**vars(own), "manifest": other}))
     assert known is not None
     assert known.id == "valkey-9.1"
 
@@ -251,12 +262,12 @@ def test_the_models_error_is_pooled_with_what_was_known() -> None:
     shares = np.zeros(28)
     random = np.random.default_rng(2)
     alike = 0.08 * random.standard_normal(28)
-    pooled = discrepancy_of(alike, shares, known=known)
+    pooled = fit_discrepancy(alike, shares, known=known)
     assert pooled.plain == pytest.approx(0.08, rel=0.15)
     assert pooled.points == 84
     assert not known.is_exceeded(alike, shares)
     assert known.is_exceeded(3.0 * alike, shares)
-    assert known.plain < discrepancy_of(3.0 * alike, shares, known=known).plain < 0.24
+    assert known.plain < fit_discrepancy(3.0 * alike, shares, known=known).plain < 0.24
     assert not known.is_exceeded(np.array([]), np.array([]))
 
 
@@ -274,7 +285,7 @@ def test_what_a_fit_finds_of_its_host_is_applied_once() -> None:
     bundle = Bundle.load(Path(__file__).parents[2] / folder / "calibration")
     assert bundle.host is not None
     assert bundle.host.peer_curve is not None
-    fitted = fit_bundle(bundle, known=known_of(bundle))
+    fitted = fit_bundle(bundle, known=earlier_profile(bundle))
     found = System(bundle.host, fitted.profile, load_generator("forecache")).numbers().speed
     assert found.tcp_send_ns != bundle.host.speed().tcp_send_ns
     for name in (*SOCKET_CALLS, "wake_send_ns", "block_ns", "user_ipc"):

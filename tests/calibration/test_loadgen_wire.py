@@ -4,26 +4,29 @@ import itertools
 import math
 import re
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.drive.load_memory import (
+from forecache.calibration.bundle.points import Conditions, Popularity
+from forecache.calibration.drive.connection import MEMCACHED, RESP, Protocol
+from forecache.calibration.drive.loadgen import (
     ThreadLoad,
+    check_load,
     new_control,
     scan_replies,
+    scatter_stride,
     zipf_rank,
 )
-from forecache.calibration.drive.loadspec import LoadSpec, Popularity, scatter_stride
-from forecache.calibration.drive.protocols import MEMCACHED, RESP, Protocol
 from forecache.sim.errors import InputError
 
 
-def encode(spec: LoadSpec, base: int, count: int, *, sequential: bool = False) -> bytes:
-    load = ThreadLoad(replace(spec, pipeline=count), 0, new_control(), sequential=sequential)
+def encode(spec: Conditions, base: int, count: int, *, sequential: bool = False) -> bytes:
+    load = ThreadLoad(
+        spec.model_copy(update={"pipeline": count}), 0, new_control(), sequential=sequential
+    )
     return load.encoded(base, count)
 
 
@@ -47,12 +50,12 @@ def parse(data: bytes) -> list[list[bytes]]:
     return commands
 
 
-def keys_of(spec: LoadSpec, count: int) -> list[int]:
+def keys_of(spec: Conditions, count: int) -> list[int]:
     return [int(words[1].lstrip(b"key:k")) for words in parse(encode(spec, 0, count))]
 
 
 def test_loading_names_every_key_once_with_its_size() -> None:
-    spec = LoadSpec(keys=300, key_bytes=20, get_fraction=0, value_sizes=((7, 1), (70, 3)))
+    spec = Conditions(command="set", keys=300, key_bytes=20, value_sizes=((7, 1), (70, 3)))
     commands = parse(encode(spec, 0, 300, sequential=True))
     assert [words[:2] for words in commands] == [
         [b"SET", b"key:kkkk%012d" % number] for number in range(300)
@@ -64,14 +67,14 @@ def test_loading_names_every_key_once_with_its_size() -> None:
 
 
 def test_a_key_keeps_its_size() -> None:
-    spec = LoadSpec(keys=50, get_fraction=0, value_sizes=((7, 1), (70, 3)))
+    spec = Conditions(command="set", keys=50, value_sizes=((7, 1), (70, 3)))
     loaded = {w[1]: len(w[2]) for w in parse(encode(spec, 0, 50, sequential=True))}
     for words in parse(encode(spec, 0, 500)):
         assert loaded[words[1]] == len(words[2])
 
 
 def test_a_batch_is_the_same_whenever_it_is_encoded() -> None:
-    spec = LoadSpec(keys=1000, get_fraction=0.5, value_sizes=((10, 1), (100, 1)))
+    spec = Conditions(command="mix", keys=1000, value_sizes=((10, 1), (100, 1)))
     whole = parse(encode(spec, 500, 40))
     assert whole == parse(encode(spec, 500, 15)) + parse(encode(spec, 515, 25))
     assert whole != parse(encode(spec, 501, 40))
@@ -79,14 +82,18 @@ def test_a_batch_is_the_same_whenever_it_is_encoded() -> None:
 
 @pytest.mark.parametrize("get_fraction", [1.0, 0.0, 0.8])
 def test_mix(get_fraction: float) -> None:
-    spec = LoadSpec(keys=10, get_fraction=get_fraction)
+    spec = Conditions(
+        command={1.0: "get", 0.0: "set"}.get(get_fraction, "mix"),  # type: ignore[arg-type]
+        get_fraction=get_fraction,
+        keys=10,
+    )
     gets = sum(words[0] == b"GET" for words in parse(encode(spec, 0, 4000)))
     deviation = math.sqrt(4000 * get_fraction * (1 - get_fraction))
     assert abs(gets - 4000 * get_fraction) <= 5 * deviation
 
 
 def test_uniform_keys() -> None:
-    counts = np.bincount(keys_of(LoadSpec(keys=64), 64_000), minlength=64)
+    counts = np.bincount(keys_of(Conditions(command="get", keys=64), 64_000), minlength=64)
     assert len(counts) == 64
     chi_square = float(((counts - 1000.0) ** 2 / 1000.0).sum())
     assert chi_square < 63 + 5 * math.sqrt(2 * 63)
@@ -106,7 +113,7 @@ def test_zipf_ranks_have_their_probabilities(exponent: float) -> None:
 
 def test_hot_set_gets_its_share() -> None:
     hot = Popularity(kind="hot_set", hot_keys_fraction=0.1, hot_requests_fraction=0.9)
-    counts = Counter(keys_of(LoadSpec(keys=100, popularity=hot), 20_000))
+    counts = Counter(keys_of(Conditions(command="get", keys=100, popularity=hot), 20_000))
     top = sum(count for _, count in counts.most_common(10))
     assert abs(top - 18_000) < 5 * math.sqrt(20_000 * 0.9 * 0.1)
     assert len(counts) == 100
@@ -116,7 +123,10 @@ def test_a_hot_set_of_many_keys_is_scattered_exactly() -> None:
     keys = 4_000_000_000
     hot = Popularity(kind="hot_set", hot_keys_fraction=1e-6, hot_requests_fraction=0.9)
     rank_of = pow(scatter_stride(keys), -1, keys)
-    ranks = [key * rank_of % keys for key in keys_of(LoadSpec(keys=keys, popularity=hot), 2000)]
+    ranks = [
+        key * rank_of % keys
+        for key in keys_of(Conditions(command="get", keys=keys, popularity=hot), 2000)
+    ]
     assert abs(sum(rank < 4000 for rank in ranks) - 1800) < 5 * math.sqrt(2000 * 0.9 * 0.1)
 
 
@@ -129,8 +139,10 @@ def test_scattering_reaches_every_key(keys: int) -> None:
 
 
 def test_memcached_is_asked_for_the_same_keys() -> None:
-    spec = LoadSpec(keys=300, key_bytes=20, get_fraction=0.5, value_sizes=((0, 1), (70, 3)))
-    load = ThreadLoad(replace(spec, pipeline=200), 0, new_control(), protocol=MEMCACHED)
+    spec = Conditions(command="mix", keys=300, key_bytes=20, value_sizes=((0, 1), (70, 3)))
+    load = ThreadLoad(
+        spec.model_copy(update={"pipeline": 200}), 0, new_control(), protocol=MEMCACHED
+    )
     text = load.encoded(0, 200)
     asked = re.compile(
         rb"(?P<name>get|set) (?P<key>key:k{4}\d{12})(?: 0 0 (?P<size>\d+)\r\n(?P<value>v*))?\r\n"
@@ -249,7 +261,7 @@ def test_what_is_no_reply_of_memcached_is_refused(bad: bytes) -> None:
         ({"get_fraction": 1.5}, "get_fraction"),
         ({"pipeline": 0}, "pipeline"),
         ({"clients": 0}, "clients"),
-        ({"threads": 51}, "threads"),
+        ({"generator_threads": 51}, "generator_threads"),
         ({"rate_rps": -1.0}, "rate_rps"),
         ({"think_us": -1.0}, "think_us"),
         ({"value_sizes": ((-5, 1.0),)}, "value_sizes"),
@@ -263,4 +275,4 @@ def test_what_is_no_reply_of_memcached_is_refused(bad: bytes) -> None:
 )
 def test_impossible_loads_are_refused(change: dict[str, object], field: str) -> None:
     with pytest.raises(InputError, match=f"load: .*{field}.*valid is"):
-        LoadSpec(**({"keys": 100} | change))  # type: ignore[arg-type]
+        check_load(Conditions(command="get", keys=100).model_copy(update=change))

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns, thread_usage
-from forecache.calibration.drive.server_process import EngineThread
-from forecache.calibration.observe.measure import Watch, _info_rates, plan_cores, sliced
+from evidence.live.load import process_cpu_ns
+from forecache.calibration.drive.proc import core_times_ns, thread_usage
+from forecache.calibration.drive.servers import EngineThread
+from forecache.calibration.observe.measure import Watch, info_rates, measure_slices, plan_cores
 from forecache.sim.errors import EngineError
 from forecache.sim.histogram import LatencyHistogram
 
@@ -63,7 +64,7 @@ def test_rates_from_info_leave_out_its_own_command() -> None:
         "used_cpu_sys_main_thread": "2.75",
         "used_active_time_main_thread": "1.500005",
     }
-    rates = _info_rates(before, after)
+    rates = info_rates(before, after)
     assert rates["reads_per_request"] == 0.25
     assert rates["writes_per_request"] == 0.25
     assert rates["main_thread_user_fraction"] == 0.25
@@ -196,11 +197,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("clock")
 def test_slices_in_which_the_host_took_a_core_away_are_left_out() -> None:
     slices = [[0.1, 0.2], [0.1, 5.0], [0.3] * 8, [1.2], []]
-    found = sliced(FakeLoad(slices), 0.09)  # type: ignore[arg-type]
+    found = measure_slices(FakeLoad(slices), 0.09)  # type: ignore[arg-type]
     assert found["stalled_share"] == pytest.approx(2 / 5)
     assert found["quiet_p50_ms"] == pytest.approx(0.3, rel=0.01)
     assert found["quiet_p99_ms"] == pytest.approx(0.3, rel=0.01)
-    quiet = sliced(FakeLoad([[0.1], [0.2], [0.3], [0.4], [0.5]]), 0.09)  # type: ignore[arg-type]
+    quiet = measure_slices(FakeLoad([[0.1], [0.2], [0.3], [0.4], [0.5]]), 0.09)  # type: ignore[arg-type]
     assert quiet["stalled_share"] == 0.0
     assert quiet["quiet_p50_ms"] == pytest.approx(0.3, rel=0.01)
     assert quiet["quiet_p90_ms"] == pytest.approx(0.5, rel=0.01)
@@ -208,7 +209,7 @@ def test_slices_in_which_the_host_took_a_core_away_are_left_out() -> None:
 
 @pytest.mark.usefixtures("clock")
 def test_where_every_slice_stalled_nothing_is_known_of_the_others() -> None:
-    found = sliced(FakeLoad([[2.0]] * 5), 0.09)  # type: ignore[arg-type]
+    found = measure_slices(FakeLoad([[2.0]] * 5), 0.09)  # type: ignore[arg-type]
     assert found["stalled_share"] == 1.0
     assert found["quiet_p50_ms"] is None
     assert found["quiet_p99_ms"] is None

@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from forecache.calibration.bundle.points import Conditions
-from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
-from forecache.calibration.drive.loadgen import LoadGenerator
-from forecache.calibration.drive.loadspec import LoadSpec
-from forecache.calibration.drive.memcached import MemcachedClient, MemcachedProcess
-from forecache.calibration.drive.preload import preload
-from forecache.calibration.drive.readiness import check_ready
-from forecache.calibration.drive.server_kinds import server_kind
+from forecache.calibration.drive.loadgen import LoadGenerator, preload
+from forecache.calibration.drive.servers import (
+    EngineProcess,
+    MemcachedClient,
+    MemcachedProcess,
+    check_ready,
+    engine_version,
+    find_engine,
+    server_kind,
+)
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.calibration.observe.readers.info import (
@@ -75,8 +78,13 @@ def test_the_kind_follows_from_what_a_program_says(memcached: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_request_is_answered_once(server: MemcachedProcess, threads: int) -> None:
-    spec = LoadSpec(
-        keys=500, clients=7, pipeline=13, threads=threads, value_sizes=((0, 1.0), (700, 1.0))
+    spec = Conditions(
+        command="get",
+        keys=500,
+        clients=7,
+        pipeline=13,
+        generator_threads=threads,
+        value_sizes=((0, 1.0), (700, 1.0)),
     )
     address = server.address("tcp")
     with server.control() as control:
@@ -96,9 +104,9 @@ def test_every_request_is_answered_once(server: MemcachedProcess, threads: int) 
 
 
 def test_misses_are_counted(server: MemcachedProcess) -> None:
-    spec = LoadSpec(keys=10, get_fraction=1.0)
+    spec = Conditions(command="get", keys=10)
     with server.control() as control:
-        preload(LoadSpec(keys=5), server.address("tcp"), control=control)
+        preload(Conditions(command="get", keys=5), server.address("tcp"), control=control)
         before = control.stats()
         with LoadGenerator(spec, server.address("tcp"), requests=4_000) as load:
             load.join()
@@ -110,7 +118,7 @@ def test_misses_are_counted(server: MemcachedProcess) -> None:
 
 
 def test_errors_are_counted(server: MemcachedProcess) -> None:
-    spec = LoadSpec(keys=3, get_fraction=0.0, clients=2, value_sizes=((1 << 21, 1.0),))
+    spec = Conditions(command="set", keys=3, clients=2, value_bytes=1 << 21)
     with LoadGenerator(spec, server.address("tcp"), requests=20) as load:
         load.join()
         counters = load.counters()
@@ -124,7 +132,7 @@ def test_errors_are_counted(server: MemcachedProcess) -> None:
 
 def test_preload_says_when_keys_are_not_kept() -> None:
     need("memcached")
-    spec = LoadSpec(keys=9000, value_sizes=((1000, 1.0),))
+    spec = Conditions(command="get", keys=9000, value_bytes=1000)
     with (
         MemcachedProcess(find_engine("memcached"), config={"-m": "4"}) as process,
         process.control() as control,

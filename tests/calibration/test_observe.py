@@ -13,8 +13,8 @@ import pytest
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, Repetition
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.preload import memory_bytes
+from forecache.calibration.drive.loadgen import memory_bytes
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.measure import measure_repetition
 from forecache.calibration.observe.observe import observe
@@ -204,7 +204,7 @@ def test_a_data_set_too_large_for_the_memory_is_left_out(
     binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "forecache.calibration.observe.observation.available_memory_bytes", lambda: 50 * 2**20
+        "forecache.calibration.observe.observe.available_memory_bytes", lambda: 50 * 2**20
     )
     bundle = observe(
         engine=binary,
@@ -235,10 +235,10 @@ def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
         Conditions(command="get", clients=5),
         Conditions(command="get", clients=5, value_bytes=20),
     ]
-    need = max(memory_bytes(given.load_spec()) for given in design)
+    need = max(memory_bytes(given) for given in design)
     free = int(data_sets_that_fit * need / 0.6)
     monkeypatch.setattr(
-        "forecache.calibration.observe.observation.available_memory_bytes", lambda: free
+        "forecache.calibration.observe.observe.available_memory_bytes", lambda: free
     )
     seen = []
 
@@ -255,8 +255,8 @@ def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
         assert set(states.values()) <= {"T"}
         return measure_repetition(given, process, *args, **options)
 
-    monkeypatch.setattr("forecache.calibration.observe.observation.measure_repetition", look)
-    monkeypatch.setattr("forecache.calibration.observe.observation._AGAIN_SHARE", 0.0)
+    monkeypatch.setattr("forecache.calibration.observe.observe.measure_repetition", look)
+    monkeypatch.setattr("forecache.calibration.observe.observe._AGAIN_SHARE", 0.0)
     impatient = replace(SHORT, patience_s=0.0)
     bundle = observe(engine=binary, design=design, out=tmp_path / "bundle", timing=impatient)
     assert [point.given for point in bundle.points] == design
@@ -319,10 +319,10 @@ def test_disturbed_points_are_measured_again(
         flags = ["disturbed"] if len(measured) <= disturbances else []
         return repetition.model_copy(update={"flags": flags})
 
-    module = "forecache.calibration.observe.observation"
+    module = "forecache.calibration.observe.observe"
     monkeypatch.setattr(f"{module}.measure_repetition", disturb)
     # Whatever this machine's cores do meanwhile.
-    monkeypatch.setattr(f"{module}.CoreState.noted", lambda _, repetition, *_looks: repetition)
+    monkeypatch.setattr(f"{module}.CoreState.with_looks", lambda _, repetition, *_looks: repetition)
     # No bound on the time, so that a slow machine changes nothing.
     monkeypatch.setattr(f"{module}._AGAIN_SHARE", 1e3)
     bundle = observe(engine=binary, design=DESIGN[:1], out=tmp_path / "bundle", timing=SHORT)
@@ -335,7 +335,7 @@ def test_disturbed_points_are_measured_again(
 def test_a_machine_that_is_always_busy_is_not_measured_again_and_again(
     binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = "forecache.calibration.observe.observation"
+    module = "forecache.calibration.observe.observe"
 
     def disturb(*args: Any, **options: Any) -> Repetition:
         repetition = measure_repetition(*args, **options)
@@ -371,7 +371,7 @@ def test_a_window_that_can_not_be_sampled_is_lost_and_no_other(
             raise SamplingError("perf didn't end within 10 s.")
         return measured[-1]
 
-    module = "forecache.calibration.observe.observation"
+    module = "forecache.calibration.observe.observe"
     monkeypatch.setattr(f"{module}.measure_repetition", fail_once)
     monkeypatch.setattr(f"{module}._AGAIN_SHARE", 0.0)
     impatient = replace(SHORT, patience_s=0.0)

@@ -7,19 +7,20 @@ import numpy as np
 import pytest
 
 from forecache.calibration.bundle.points import Conditions
-from forecache.calibration.drive.engine_process import engine_version
-from forecache.calibration.fit.candidates import candidate_rows, updated
+from forecache.calibration.drive.servers import engine_version
 from forecache.calibration.fit.fit import POINT_ERROR
+from forecache.calibration.fit.identifiability import candidate_rows, updated_covariance
 from forecache.calibration.fit.prior import engine_with_priors, prior_errors
-from forecache.calibration.observe import optimal_design
-from forecache.calibration.observe.design import TIMINGS, design_points
-from forecache.calibration.observe.observe import observe
-from forecache.calibration.observe.optimal_design import (
+from forecache.calibration.observe import design
+from forecache.calibration.observe.design import (
+    TIMINGS,
     auto_points,
+    design_points,
     design_s,
     loading_s,
     optimal_points,
 )
+from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles import load_host
 from forecache.models.engines.profile import EngineProfile
 from forecache.sim.errors import EngineError, InputError
@@ -44,7 +45,7 @@ def covariance(points: list[Conditions], engine: EngineProfile) -> np.ndarray:
     errors = prior_errors()
     known = np.diag(errors**2)
     for row in candidate_rows(points, engine, HOST, np.zeros(len(errors))):
-        known = updated(known, row, POINT_ERROR)
+        known = updated_covariance(known, row, POINT_ERROR)
     return known
 
 
@@ -55,8 +56,8 @@ def test_tells_more_than_the_quick_design_in_the_same_time() -> None:
 def test_does_so_for_another_engine_and_without_data_sets_of_a_middle_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    few = [p for p in optimal_design.candidate_points() if p.keys not in (10_000, 100_000)]
-    monkeypatch.setattr(optimal_design, "candidate_points", lambda: few)
+    few = [p for p in design.candidate_points() if p.keys not in (10_000, 100_000)]
+    monkeypatch.setattr(design, "candidate_points", lambda: few)
     assert_tells_more(engine_with_priors("valkey", "9.1"))
 
 

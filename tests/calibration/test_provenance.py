@@ -17,8 +17,12 @@ from forecache.calibration.validate.dataset import (
     read_dataset,
     why_not_predicted,
 )
-from forecache.calibration.validate.factors import FactorPosterior, factors_for, fit_posterior
-from forecache.calibration.validate.node_dataset import system_of
+from forecache.calibration.validate.node_dataset import (
+    FactorPosterior,
+    factors_for,
+    fit_posterior,
+    system_of,
+)
 from forecache.calibration.validate.validate import (
     bundle_problems,
     factor_problems,

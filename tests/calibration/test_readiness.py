@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forecache import verbs
-from forecache.calibration.drive.readiness import check_ready
+from forecache.calibration.drive.servers import check_ready
 from forecache.sim.errors import EngineError, InputError
 from tests.live_engine import need
 

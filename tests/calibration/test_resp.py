@@ -3,8 +3,7 @@ import time
 
 import pytest
 
-from forecache.calibration.drive.connection import Address
-from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.connection import Address, RespClient
 from forecache.calibration.observe.readers.info import info_fields, info_number
 from forecache.sim.errors import EngineError
 from tests.live_engine import FakeEngine

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from forecache.calibration.drive.server_process import EngineThread
+from forecache.calibration.drive.servers import EngineThread
 from forecache.calibration.observe import spinning
 from forecache.calibration.observe.spinning import (
     KERNEL,
@@ -176,8 +176,8 @@ def test_threads_that_never_wait_awake_are_looked_for_within_a_bound(
     """Valkey 9.1 may put its only I/O thread to sleep whenever the main thread gets no core."""
     monkeypatch.setattr(spinning, "_PATIENCE_S", 0.2)
     monkeypatch.setattr(spinning, "_SETTLE_S", 0.01)
-    monkeypatch.setattr(spinning, "_starved", lambda *_: nullcontext())
-    monkeypatch.setattr(spinning, "_used", lambda *_: {"main": 1.0, "io": 0.0})
+    monkeypatch.setattr(spinning, "_starving", lambda *_: nullcontext())
+    monkeypatch.setattr(spinning, "_cores_used", lambda *_: {"main": 1.0, "io": 0.0})
     process = SimpleNamespace(threads=list)
     cores = {"main": frozenset({0}), "io": frozenset({1}), "generator": frozenset({1})}
     started_s = time.monotonic()

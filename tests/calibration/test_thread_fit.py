@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
-from forecache.calibration.fit import thread_fit
+from forecache.calibration.fit import simulated_fit
 from forecache.calibration.fit.fit import Calibration
-from forecache.calibration.fit.thread_fit import BESIDE, ThreadModel, fit_threads, usable_threads
+from forecache.calibration.fit.simulated_fit import BESIDE, ThreadModel, fit_threads, usable_threads
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.system import System
@@ -23,7 +23,7 @@ CORES = 2
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_fit, "REQUESTS", 2_000)
+    monkeypatch.setattr(simulated_fit, "REQUESTS", 2_000)
 
 
 def threaded(main_us: float, io_us: float, *, waiting: bool = True, **given: Any) -> ObservedPoint:

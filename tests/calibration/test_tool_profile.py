@@ -7,21 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecache.calibration.drive.engine_process import find_engine
+from forecache.calibration.drive.servers import find_engine
 from forecache.calibration.observe.tool_profile import (
+    COUNTED,
     PRIOR_ERRORS,
+    TIMED,
+    ToolPoint,
+    can_count,
+    count_tool,
     factors,
     predicted_us,
     profile_of,
     shipped_counts,
-)
-from forecache.calibration.observe.tool_work import (
-    COUNTED,
-    TIMED,
-    ToolPoint,
-    can_count,
-    count,
-    measure,
+    time_tool,
 )
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import dump_yaml
@@ -84,7 +82,7 @@ needs_tool = pytest.mark.skipif(
 def test_a_real_tool_takes_less_per_request_in_pipelines() -> None:
     tool = Path(str(shutil.which("redis-benchmark")))
     chosen = [given for given in TIMED if given.clients == 50 and given.pipeline in (1, 16)]
-    one, many = measure(tool, find_engine(None), points=chosen, repetitions=1)
+    one, many = time_tool(tool, find_engine(None), points=chosen, repetitions=1)
     assert (one.pipeline, many.pipeline) == (1, 16)
     assert 0.0 < many.cpu_us[0] < 0.5 * one.cpu_us[0]
     assert many.throughput_rps[0] > one.throughput_rps[0] > 0.0
@@ -95,6 +93,6 @@ def test_a_real_tool_takes_less_per_request_in_pipelines() -> None:
 def test_calls_of_a_real_tool_are_whole_numbers() -> None:
     tool = Path(str(shutil.which("redis-benchmark")))
     few = [given for given in COUNTED if given.clients == 1 or given.value_bytes > 64][:2]
-    found = count(tool, find_engine(None), points=few)
+    found = count_tool(tool, find_engine(None), points=few)
     assert found.poll_rounds == pytest.approx(2.0, abs=0.05)
     assert found.epoll_changes == pytest.approx(round(found.epoll_changes), abs=0.01)

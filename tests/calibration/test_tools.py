@@ -15,7 +15,7 @@ from forecache.calibration.observe.tools import (
     parse_memtier_json,
     run_tool,
     tool_command,
-    unsupported,
+    why_unsupported,
 )
 from forecache.sim.errors import EngineError, InputError
 from tests.live_engine import need
@@ -90,12 +90,12 @@ def test_damaged_memtier_json() -> None:
 
 def test_what_a_tool_can_not_do() -> None:
     benchmark, memtier = Path("redis-benchmark"), Path("memtier_benchmark")
-    assert unsupported(benchmark, Conditions(command="get")) is None
-    assert "mix of GET and SET" in str(unsupported(benchmark, Conditions(command="mix")))
-    assert unsupported(memtier, Conditions(command="mix")) is None
-    assert "think time" in str(unsupported(memtier, Conditions(command="get", think_us=5)))
+    assert why_unsupported(benchmark, Conditions(command="get")) is None
+    assert "mix of GET and SET" in str(why_unsupported(benchmark, Conditions(command="mix")))
+    assert why_unsupported(memtier, Conditions(command="mix")) is None
+    assert "think time" in str(why_unsupported(memtier, Conditions(command="get", think_us=5)))
     open_loop = Conditions(command="get", arrival="open_loop", rate_rps=10)
-    assert "open loop" in str(unsupported(benchmark, open_loop))
+    assert "open loop" in str(why_unsupported(benchmark, open_loop))
 
 
 def test_memtier_command_names_the_keys_we_load() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
-from forecache.calibration.fit.variation import (
+from forecache.calibration.fit.fit import (
     DISTURBED_ERROR,
     between_starts,
     between_windows,

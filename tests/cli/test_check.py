@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.calibration.drive.servers import EngineProcess
 from tests.live_engine import need
 
 from .conftest import Run

@@ -3,7 +3,7 @@
 import pytest
 
 from evidence.live.default_list import KEYS, PIPELINE, TESTS, fill, workload_of
-from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.models.engines.commands import counted_on
 from forecache.models.engines.profile import load_engine
 from forecache.models.scenario.workload import Workload

@@ -10,7 +10,7 @@ from evidence.live.footprint_errors import scenario_of, weight_of
 from evidence.live.footprint_load import load, look_up
 from evidence.validation import validate
 from forecache import verbs
-from forecache.calibration.drive.engine_process import EngineProcess, find_engine
+from forecache.calibration.drive.servers import EngineProcess, find_engine
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.footprint.errors import used_interval
 from forecache.models.footprint.schema import Hashes, Population, SortedSets, Strings

@@ -19,7 +19,7 @@ from evidence.live.mixes import (
     words_of,
     workload_of,
 )
-from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.calibration.drive.servers import EngineProcess
 from forecache.models.engines.commands import counted_on
 from forecache.models.engines.profile import load_engine
 from forecache.models.scenario.command_table import COMMANDS

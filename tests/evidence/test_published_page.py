@@ -19,11 +19,14 @@ from forecache.calibration.validate.comparison import (
     ProfileOrigins,
     ServerWork,
     Validation,
+    curves_of,
+    label,
+    series_of,
     summary_of,
+    varying,
 )
 from forecache.calibration.validate.dataset import list_datasets, read_dataset, why_not_predicted
 from forecache.calibration.validate.node_dataset import server_work
-from forecache.calibration.validate.series import curves_of, label, series_of, varying
 from forecache.calibration.validate.validate import knees_of
 from forecache.models.advice.answers import load_cases
 from forecache.models.prediction.predict import predict_cases

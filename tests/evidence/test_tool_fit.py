@@ -8,7 +8,7 @@ import pytest
 
 from evidence.live.tool_fit import SCALES, fitted_tool
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
-from forecache.calibration.fit.scenarios import scenario_of
+from forecache.calibration.fit.work_model import scenario_of
 from forecache.hwprofiles import load_host
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import load_engine

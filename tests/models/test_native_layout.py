@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.calibration.drive import load_memory
+from forecache.calibration.drive import loadgen
 from forecache.models.node import layout as node
 from forecache.models.over_time.cluster.load import cohorts as cluster
 from forecache.sim.native.toolchain import ROOT, compiler
@@ -18,7 +18,7 @@ from forecache.sim.native.toolchain import ROOT, compiler
     [
         ("models/node/native/node.h", node.RECORDS),
         ("models/over_time/cluster/load/native/cluster.h", cluster.RECORDS),
-        ("calibration/drive/native/loadgen.h", load_memory.RECORDS),
+        ("calibration/drive/native/loadgen.h", loadgen.RECORDS),
     ],
 )
 def test_fields_lie_where_the_compiler_puts_them(

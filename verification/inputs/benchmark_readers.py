@@ -2,8 +2,7 @@
 
 import json
 
-from forecache.calibration.observe.readers.benchmark import BenchmarkResult
-from forecache.calibration.observe.readers.memtier import MemtierResult
+from forecache.calibration.observe.readers.benchmark import BenchmarkResult, MemtierResult
 
 from .reader_results import WrongResult, in_range, key, on_lines, present
 

@@ -1,7 +1,7 @@
 """What must hold of what the readers of keys return."""
 
-from forecache.calibration.keyspace.big_keys import BigKeys
-from forecache.calibration.keyspace.rdb import KeySizes, RdbReader
+from forecache.calibration.today.keys import BigKeys
+from forecache.calibration.today.rdb import KeySizes, RdbReader
 
 from .reader_results import WrongResult, in_range, on_lines
 

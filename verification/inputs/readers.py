@@ -15,15 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.keyspace.big_keys import parse_big_keys
-from forecache.calibration.observe.readers.benchmark import parse_benchmark
+from forecache.calibration.observe.readers.benchmark import parse_benchmark, parse_memtier
 from forecache.calibration.observe.readers.callgrind import CallgrindProfile, parse_callgrind
-from forecache.calibration.observe.readers.memtier import parse_memtier
-from forecache.calibration.observe.readers.perf_script import Sample, parse_perf_script
-from forecache.calibration.observe.readers.perf_stat import Counter, parse_perf_stat
+from forecache.calibration.observe.readers.perf import (
+    Counter,
+    Sample,
+    parse_perf_script,
+    parse_perf_stat,
+)
 from forecache.calibration.observe.readers.vtune import VtuneReport, parse_vtune
-from forecache.calibration.today.charges import Charges, charges_of
-from forecache.calibration.today.export import export_lines_in
+from forecache.calibration.today.bill import Charges, export_lines_in, place_lines
+from forecache.calibration.today.keys import parse_big_keys
 from forecache.calibration.today.metrics import NodeMetrics, read_metrics
 from forecache.sim.errors import InputError
 
@@ -281,7 +283,7 @@ def _thousands(column: str, number: float) -> float:
 
 
 def _parse_export(text: str) -> Charges:
-    return charges_of(export_lines_in(text.splitlines(keepends=True), file="f"))
+    return place_lines(export_lines_in(text.splitlines(keepends=True), file="f"))
 
 
 def _check_export(result: object, text: str) -> None:

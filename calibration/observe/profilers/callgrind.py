@@ -23,7 +23,7 @@ from ..readers.callgrind import CallgrindProfile, read_callgrind
 from ..readers.info import commands_served
 from .attribution import charge
 from .programs import missing, refusal, run_program, version_of
-from .session import Found, Session, exact_rates, fixed_load, session
+from .session import ProfileEvidence, Session, exact_rates, fixed_load, session
 
 # Rounds of all clients with all their places in the pipeline, and the least requests of the shorter
 # load; the longer one has this many times more.
@@ -103,7 +103,7 @@ class Callgrind:
         """Points that tell apart what is done per request, read, event loop and byte."""
         return self.design if self.geometry is None else [*self.design, *CACHE_POINTS]
 
-    def profile(self, binary: Path, points: Sequence[Conditions]) -> list[Found]:
+    def profile(self, binary: Path, points: Sequence[Conditions]) -> list[ProfileEvidence]:
         """Count each point."""
         with tempfile.TemporaryDirectory(prefix="forecache-valgrind-") as folder:
             out = Path(folder) / "counts"
@@ -128,7 +128,7 @@ class Callgrind:
         )
         return ["--cache-sim=yes", f"--I1={l1}", f"--D1={l1}", f"--LL={ll}"]
 
-    def _look(self, counts: "Counts", given: Conditions) -> Found:
+    def _look(self, counts: "Counts", given: Conditions) -> ProfileEvidence:
         on = counts.on
         round_requests = given.clients * given.pipeline
         short = -(-_LEAST_REQUESTS // round_requests) * round_requests
@@ -158,7 +158,7 @@ class Callgrind:
             threads=[ThreadWork(thread="all", role="main", stages=stages)],
             **exact_rates(looks, requests=more),
         )
-        return Found(profile, _evidence(parts, requests=more))
+        return ProfileEvidence(profile, _evidence(parts, requests=more))
 
 
 class Counts:
@@ -170,13 +170,7 @@ class Counts:
         self._number = 0
 
     def dump(self) -> CallgrindProfile:
-        """The counts since the last dump, which then start from zero.
-
-        Raises
-        ------
-        EngineError
-            valgrind doesn't answer.
-        """
+        """The counts since the last dump, which then start from zero."""
         self._ask()
         return read_callgrind(f"{self._out}.{self._number}")
 

@@ -15,13 +15,7 @@ _SHOWN_CHARACTERS = 160
 def run_program(
     command: Sequence[str], *, timeout_s: float, cores: Collection[int] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, without input, on some of the cores.
-
-    Raises
-    ------
-    EngineError
-        It can't be started, fails or takes too long; with what it said last.
-    """
+    """Run a program to its end, without input, on some of the cores."""
     name = os.path.basename(command[0])  # noqa: PTH119
     try:
         done = subprocess.run(

@@ -1,26 +1,25 @@
 """A running, loaded engine to look at, and what its own counters say about a stretch of load."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from forecache.models.prediction.predict import Progress
 from forecache.sim.errors import EngineError
 
 from ...bundle.points import Conditions
 from ...bundle.profiles import Depth, Profile
 from ...drive.connection import ControlClient
-from ...drive.loadgen import LoadGenerator
-from ...drive.preload import preload
-from ...drive.server_kinds import server_kind
-from ...drive.server_process import ServerProcess
-from ..measure import CorePlan, pin_threads, plan_cores
+from ...drive.loadgen import LoadGenerator, preload
+from ...drive.servers import ServerProcess, server_kind
+from ..measure import CorePlan, info_rates, pin_threads, plan_cores
 from ..readers.info import difference, engine_of, info_fields
-from .attribution import Role
-from .stages import Stages
+from ..spinning import Spinning
+from .attribution import Role, Stages
 
 _WARM_UP_S = 0.2
 _LOAD_LIMIT_S = 180.0
@@ -32,7 +31,7 @@ _RATES = {
 
 
 @dataclass(frozen=True)
-class Found:
+class ProfileEvidence:
     """A profile, and the counts per function that it was made from, as text."""
 
     profile: Profile
@@ -56,17 +55,21 @@ class Profiler(Protocol):
     def points(self) -> Sequence[Conditions]:
         """The points it looks at."""
 
-    def profile(self, binary: Path, points: Sequence[Conditions]) -> list[Found]:
+    def profile(self, binary: Path, points: Sequence[Conditions]) -> list[ProfileEvidence]:
         """Look at points that share a data set, on a server of their own."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """A loaded engine, how to ask it, and which cores do what."""
+    """A loaded engine, how to ask it, and which cores do what.
+
+    `spinning` is what its threads look like while they wait, where they spin and that was learnt.
+    """
 
     process: ServerProcess
     control: ControlClient
     plan: CorePlan
+    spinning: Spinning | None = None
 
     @cached_property
     def stages(self) -> Stages:
@@ -84,19 +87,33 @@ class Session:
 
 @contextmanager
 def session(
-    binary: Path, points: Sequence[Conditions], *, wrapper: Sequence[str] = ()
+    binary: Path,
+    points: Sequence[Conditions],
+    *,
+    wrapper: Sequence[str] = (),
+    allowed: Collection[int] | None = None,
+    progress: Progress | None = None,
+    seed: int = 1,
+    first_key: int = 0,
 ) -> Iterator[Session]:
     """Start an engine for points that share a data set, load it, and stop it in the end.
 
-    Raises
-    ------
-    EngineError
-        It doesn't start, or refuses the data.
+    Parameters
+    ----------
+    wrapper
+        As of `ServerProcess`.
+    allowed
+        Cores for engine and load; those of this process if left out.
+    progress
+        Called with a sentence once the server has started, before it is loaded.
+    seed, first_key
+        Of the data set, as in `preload`.
     """
     first = points[0]
     plan = plan_cores(
         io_threads=first.io_threads,
         generator_threads=max(given.generator_threads for given in points),
+        allowed=allowed,
     )
     kind = server_kind(binary)
     with (
@@ -110,10 +127,14 @@ def session(
         process.control() as control,
     ):
         pin_threads(process, plan)
+        if progress is not None:
+            progress(f"loading {first.keys} keys of {first.value_bytes:g} bytes")
         preload(
-            first.load_spec(),
+            first,
             process.address(first.transport),
             control=control,
+            seed=seed,
+            first_key=first_key,
             cores=plan.generator,
         )
         yield Session(process, control, plan)
@@ -137,9 +158,7 @@ def steady_load(on: Session, given: Conditions) -> Iterator[Steady]:
     """Drive a point, warmed up, while the block runs."""
     steady = Steady()
     address = on.process.address(given.transport)
-    with LoadGenerator(
-        given.load_spec(), address, cores=on.plan.generator, longest_s=_LOAD_LIMIT_S
-    ) as load:
+    with LoadGenerator(given, address, cores=on.plan.generator, longest_s=_LOAD_LIMIT_S) as load:
         time.sleep(_WARM_UP_S + given.clients * 1e-4)
         before = on.info()
         first = load.snapshot()
@@ -152,20 +171,15 @@ def steady_load(on: Session, given: Conditions) -> Iterator[Steady]:
         raise EngineError(f"{given.label()}: the engine served nothing while it was profiled.")
     steady.requests = result.requests
     steady.throughput_rps = result.throughput_rps
-    commands = difference(before, after, "total_commands_processed") or 0.0
-    # Between the two replies of INFO lie one read, write and event loop of INFO's own.
-    steady.rates = {
-        rate: None if change is None else max(0.0, change - 1.0) / max(commands - 1.0, 1.0)
-        for rate, name in _RATES.items()
-        for change in [difference(before, after, name)]
-    }
+    counted = info_rates(before, after)
+    steady.rates = {rate: counted[rate] for rate in _RATES}
 
 
 def fixed_load(on: Session, given: Conditions, *, requests: int) -> None:
     """Send an exact number of requests and wait for their replies."""
     address = on.process.address(given.transport)
     with LoadGenerator(
-        given.load_spec(),
+        given,
         address,
         cores=on.plan.generator,
         requests=requests,

@@ -9,9 +9,9 @@ from typing import Literal
 from ...bundle.points import COUNTER_POINTS, Conditions
 from ...bundle.profiles import CounterValue, Depth, Profile, StageWork, ThreadWork
 from ..readers.vtune import VtuneReport, read_vtune
+from .attribution import Stages
 from .programs import missing, refusal, run_program, version_of
-from .session import Found, session, steady_load
-from .stages import Stages
+from .session import ProfileEvidence, session, steady_load
 
 # What is collected, and the reports that are read from it.
 _COLLECTIONS = {
@@ -50,7 +50,7 @@ class Vtune:
         """As for hardware counters."""
         return COUNTER_POINTS
 
-    def profile(self, binary: Path, points: Sequence[Conditions]) -> list[Found]:
+    def profile(self, binary: Path, points: Sequence[Conditions]) -> list[ProfileEvidence]:
         """Collect at each point."""
         with session(binary, points) as on:
             found = []
@@ -66,7 +66,7 @@ class Vtune:
                         requests=requests,
                         tool=version_of(["vtune", "--version"]),
                     )
-                found.append(Found(profile.model_copy(update=steady.rates), ""))
+                found.append(ProfileEvidence(profile.model_copy(update=steady.rates), ""))
             return found
 
     def _collect(self, pid: int, folder: Path, cores: frozenset[int]) -> None:

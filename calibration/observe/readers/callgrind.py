@@ -70,13 +70,7 @@ _Function = tuple[str, str, str]
 
 
 def read_callgrind(path: str | Path) -> CallgrindProfile:
-    """Read a `callgrind.out` file.
-
-    Raises
-    ------
-    InputError
-        As `parse_callgrind`, or the file can't be read.
-    """
+    """Read a `callgrind.out` file."""
     return parse_callgrind(read_text(path), file=str(path))
 
 

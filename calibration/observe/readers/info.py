@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from ...bundle.bundle import Engine
+
 
 def info_fields(text: str) -> Mapping[str, str]:
     """The `name:value` lines of an INFO text; headings and blank lines are skipped."""
@@ -30,6 +32,21 @@ def engine_of(fields: Mapping[str, str]) -> tuple[str, str]:
             return name, fields[f"{name}_version"]
     # Only Memcached's stats have a version that names no engine.
     return ("memcached", fields["version"]) if "version" in fields else ("redis", "unknown")
+
+
+def engine_record(fields: Mapping[str, str], *, path: str, sha256: str) -> Engine:
+    """What a bundle says of the engine that answered, a server program at `path`."""
+    name, version = engine_of(fields)
+    libevent = fields.get("libevent")
+    return Engine(
+        name=name,
+        version=version,
+        path=path,
+        sha256=sha256,
+        build=fields.get("redis_build_id", None if libevent is None else f"libevent {libevent}"),
+        allocator=fields.get("mem_allocator", "slabs" if name == "memcached" else None),
+        compiler=fields.get("gcc_version"),
+    )
 
 
 def commands_served(fields: Mapping[str, str]) -> float | None:

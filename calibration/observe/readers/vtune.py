@@ -58,13 +58,7 @@ _HIGHEST_PERCENT = 1e4
 
 
 def read_vtune(path: str | Path) -> VtuneReport:
-    """Read a CSV report of VTune.
-
-    Raises
-    ------
-    InputError
-        As `parse_vtune`, or the file can't be read.
-    """
+    """Read a CSV report of VTune."""
     return parse_vtune(read_text(path), file=str(path))
 
 

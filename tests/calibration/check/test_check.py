@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forecache.calibration.check.answers import CheckAnswer
-from forecache.calibration.check.causes import altered
+from forecache.calibration.check.causes import altered_system
 from forecache.calibration.check.check import check
 from forecache.calibration.check.measured import Measured
 from forecache.hwprofiles.files import dump_yaml
@@ -34,7 +34,7 @@ def simulated(
     """What is measured where the truth is another: nominal numbers, but for the changes."""
     [(case, known)] = load_cases({**FIELDS, **fields})
     changed = Case(case.given, case.scenario.model_copy(update=scenario))
-    other: System = altered(known, **(system or {}))
+    other: System = altered_system(known, **(system or {}))
     [found] = predict_cases([(changed, other)], seed=9, draws=0, replications=2, requests=8000)
     return found
 

@@ -10,8 +10,13 @@ from typing import Any
 
 import pytest
 
-from forecache.calibration.check.files import measured_by_memtier, read_measured
-from forecache.calibration.check.measured import QUANTITIES, Measured, measured_between
+from forecache.calibration.check.measured import (
+    QUANTITIES,
+    Measured,
+    measured_between,
+    measured_by_memtier,
+    read_measured,
+)
 from forecache.models.prediction.predict import SERVER_CPU
 from forecache.models.scenario.schema import Scenario
 from forecache.sim.errors import InputError

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from forecache.calibration.keyspace.rdb import KeySizes
+from forecache.calibration.today.rdb import KeySizes
 
 Command = list[str | int]
 

@@ -6,21 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.keyspace.big_keys import (
-    groups_of,
-    held_by,
-    is_big_keys,
-    parse_big_keys,
-)
-from forecache.calibration.keyspace.groups import (
+from forecache.calibration.today.keys import (
     MOST_GROUPS,
     KeyGroup,
     by_type,
-    held_in,
+    group_keys,
+    group_scans,
+    groups_of,
+    is_big_keys,
+    parse_big_keys,
     populations,
 )
-from forecache.calibration.keyspace.rdb import KeySizes, RdbReader
-from forecache.calibration.keyspace.values import ValueSizes
+from forecache.calibration.today.rdb import KeySizes, RdbReader, ValueSizes
 from forecache.models.footprint.schema import MemoryScenario
 from forecache.sim.errors import InputError
 
@@ -32,7 +29,7 @@ SCANS = sorted(SAMPLES.glob("*-bigkeys.txt"))
 def test_a_scan_tells_what_the_file_of_the_same_server_does(path: Path) -> None:
     scan = parse_big_keys(path.read_text(), file="scan")
     dump = path.with_name(path.name.replace("-bigkeys.txt", ".rdb"))
-    held = held_in(RdbReader(dump.read_bytes(), file="dump"), how="RDB")
+    held = group_keys(RdbReader(dump.read_bytes(), file="dump"), how="RDB")
     assert scan.sampled == held.keys
     assert scan.key_bytes == sum(group.key_bytes for group in held.groups)
     assert not scan.of_memory
@@ -75,7 +72,7 @@ def test_a_bad_scan_is_one_sentence(old: str, new: str, says: str) -> None:
 
 def test_scans_of_nodes_add_up() -> None:
     scans = [parse_big_keys(path.read_text(), file="scan") for path in SCANS]
-    held = held_by(scans)
+    held = group_scans(scans)
     assert held.keys == sum(scan.sampled for scan in scans)
     [strings] = held.of("string")
     assert strings.element_bytes == sum(
@@ -101,7 +98,7 @@ KEYS = st.builds(
 
 @given(keys=st.lists(KEYS, min_size=1, max_size=300))
 def test_groups_lose_nothing_and_make_valid_populations(keys: list[KeySizes]) -> None:
-    held = held_in(keys, how="RDB")
+    held = group_keys(keys, how="RDB")
     assert held.keys == len(keys)
     assert len(held.groups) <= MOST_GROUPS
     for name in ("elements", "element_bytes", "value_bytes"):
@@ -120,7 +117,7 @@ def test_more_kinds_than_there_may_be_become_coarser(sizes: list[int]) -> None:
         KeySizes(place % 40 + 1, False, ValueSizes("string", 1, size))
         for place, size in enumerate(sizes)
     ]
-    held = held_in(keys, how="RDB")
+    held = group_keys(keys, how="RDB")
     assert len(held.groups) <= MOST_GROUPS
     assert sum(group.element_bytes or 0 for group in held.groups) == sum(sizes)
 

@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.keyspace.cursor import Cursor, unpack
-from forecache.calibration.keyspace.groups import held_in
-from forecache.calibration.keyspace.rdb import RdbReader, is_rdb, open_rdb
-from forecache.calibration.keyspace.values import intset_lengths, listpack_lengths, ziplist_lengths
+from forecache.calibration.drive.servers import EngineProcess
+from forecache.calibration.today.keys import group_keys
+from forecache.calibration.today.rdb import (
+    Cursor,
+    RdbReader,
+    intset_lengths,
+    is_rdb,
+    listpack_lengths,
+    open_rdb,
+    unpack,
+    ziplist_lengths,
+)
 from forecache.sim.errors import InputError
 from tests.calibration.keyspace.known_keys import known_keys, totals_of
 
@@ -282,7 +289,7 @@ def test_a_damaged_file_is_refused_or_read(path: Path) -> None:
             data[draw.randrange(9, len(data))] = draw.randrange(256)
         cut = draw.randrange(len(data)) if number % 4 == 0 else len(data)
         try:
-            held = held_in(read(bytes(data[:cut])), how="RDB")
+            held = group_keys(read(bytes(data[:cut])), how="RDB")
         except InputError as error:
             refused += 1
             check_sentence(error)

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given as generated
 from hypothesis import strategies as st
 
-from forecache.calibration.observe.profilers.attribution import Attribution, charge
-from forecache.calibration.observe.profilers.stages import Stages
+from forecache.calibration.observe.profilers.attribution import Attribution, Stages, charge
 from forecache.calibration.observe.readers.callgrind import Call, CallgrindProfile, FunctionCost
-from forecache.calibration.observe.readers.perf_script import Frame, Sample
+from forecache.calibration.observe.readers.perf import Frame, Sample
 
 STAGES = Stages("redis", "7.0.15")
 KERNEL = 0xFFFFFFFF81000000

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.observe.profilers.attribution import Stages
 from forecache.calibration.observe.profilers.perf import Counters
-from forecache.calibration.observe.profilers.stages import Stages
 from forecache.calibration.observe.profilers.vtune import Vtune, profile_of_reports
 from forecache.hwprofiles.pmu import list_pmus
 

@@ -7,13 +7,13 @@ import pytest
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.bundle.profiles import StageWork
-from forecache.calibration.drive.engine_process import find_engine
+from forecache.calibration.drive.servers import find_engine
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.calibration.observe.profilers.callgrind import Callgrind, geometry_of
 from forecache.calibration.observe.profilers.choose import ProfilerChoice
-from forecache.calibration.observe.profilers.clock import Clock
-from forecache.calibration.observe.profilers.session import Found, Profiler
+from forecache.calibration.observe.profilers.perf import Clock
+from forecache.calibration.observe.profilers.session import ProfileEvidence, Profiler
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import EngineError, InputError
 from tests.live_engine import need, not_live
@@ -34,7 +34,7 @@ def usable(profiler: Profiler) -> None:
         not_live(f"{profiler.name} can't be used here: {reason}")
 
 
-def stages(found: Found) -> dict[str, StageWork]:
+def stages(found: ProfileEvidence) -> dict[str, StageWork]:
     return {cost.stage: cost for cost in found.profile.threads[0].stages}
 
 
@@ -64,14 +64,16 @@ def test_the_clock_sees_where_time_goes(redis: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def counted(redis: Path) -> tuple[Found, Found]:
+def counted(redis: Path) -> tuple[ProfileEvidence, ProfileEvidence]:
     callgrind = Callgrind(geometry=geometry_of(load_host("graviton3")))
     usable(callgrind)
     one, deep = callgrind.profile(redis, [ONE, DEEP])
     return one, deep
 
 
-def test_instructions_do_not_depend_on_the_machine(counted: tuple[Found, Found]) -> None:
+def test_instructions_do_not_depend_on_the_machine(
+    counted: tuple[ProfileEvidence, ProfileEvidence],
+) -> None:
     one, deep = (stages(found) for found in counted)
     for stage in ("parse", "execute", "lookup", "reply"):
         a, b = (costs[stage].instructions_per_request or 0 for costs in (one, deep))
@@ -88,7 +90,9 @@ def test_instructions_do_not_depend_on_the_machine(counted: tuple[Found, Found])
     assert counted[1].profile.reads_per_request == pytest.approx(1 / 16, abs=0.01)
 
 
-def test_misses_are_few_and_references_many(counted: tuple[Found, Found]) -> None:
+def test_misses_are_few_and_references_many(
+    counted: tuple[ProfileEvidence, ProfileEvidence],
+) -> None:
     for found in counted:
         for cost in found.profile.threads[0].stages:
             if cost.stage == "other":
@@ -140,7 +144,7 @@ class Broken:
     def points(self) -> list[Conditions]:
         return [ONE]
 
-    def profile(self, _binary: Path, _points: list[Conditions]) -> list[Found]:
+    def profile(self, _binary: Path, _points: list[Conditions]) -> list[ProfileEvidence]:
         raise EngineError("perf failed (status 1): no more counters.")
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.observe.design import design_points
-from forecache.calibration.observe.import_recipe import load_bundle
-from forecache.calibration.observe.recipe import recipe
+from forecache.calibration.observe.recipe import import_recipe, recipe
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
 from tests.live_engine import need
@@ -49,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_is_read_as_a_bundle(folder: Path) -> None:
-    bundle = load_bundle(folder)
+    bundle = import_recipe(folder)
     assert [point.given for point in bundle.points] == POINTS
     assert (bundle.manifest.engine.name, bundle.manifest.method.tool) == (
         "redis",
@@ -104,7 +103,7 @@ def test_damage_is_named(file: str, text: str, message: str, folder: Path, tmp_p
     shutil.copytree(folder, copy)
     (copy / file).write_text(text)
     with pytest.raises(InputError, match=r"^\S.*copy") as caught:
-        load_bundle(copy)
+        import_recipe(copy)
     assert message in str(caught.value)
 
 
@@ -123,7 +122,7 @@ def test_counters_and_samples_of_the_recipe(folder: Path, tmp_path: Path) -> Non
     (perf / "script.txt").write_text(
         "redis-server 7/7 1.000000:     250000 cpu-clock: \n\t      10 call (/usr/bin/redis)\n\n"
     )
-    clock, counters = load_bundle(copy).profiles
+    clock, counters = import_recipe(copy).profiles
     assert clock.threads[0].stages[0].stage == "execute"
     assert clock.threads[0].role == "main"
     assert [(c.event, c.per_request) for c in counters.counters] == [
@@ -132,7 +131,7 @@ def test_counters_and_samples_of_the_recipe(folder: Path, tmp_path: Path) -> Non
     ]
     # An engine without a map keeps its counters, and the samples are left aside, said so.
     (copy / "server.info").write_text("# Server\nredis_version:9.0.0\n")
-    bundle = load_bundle(copy)
+    bundle = import_recipe(copy)
     assert [profile.profiler for profile in bundle.profiles] == ["perf"]
     assert "whose functions no map" in bundle.manifest.warnings[0]
 
@@ -145,7 +144,7 @@ def test_a_missing_file_is_named(file: str, folder: Path, tmp_path: Path) -> Non
     shutil.copytree(folder, copy)
     (copy / file).unlink()
     with pytest.raises(InputError, match=f"{file}: no such file"):
-        load_bundle(copy)
+        import_recipe(copy)
 
 
 @pytest.mark.parametrize("tool", ["forecache", "valkey-benchmark", "memtier_benchmark"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forecache.calibration.observe.profilers.stages import Stages, symbol_maps
+from forecache.calibration.observe.profilers.attribution import Stages, symbol_maps
 from forecache.sim.errors import InputError
 
 ENGINES = [("redis", "7.0.15"), ("valkey", "7.2.5"), ("valkey", "8.0.1"), ("valkey", "9.1.2")]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from forecache.calibration.observe.readers.perf_stat import parse_perf_stat
+from forecache.calibration.observe.readers.perf import parse_perf_stat
 from forecache.sim.errors import InputError
 from verification.inputs.readers import READERS, Reader, fuzz
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from forecache.calibration.observe.readers.callgrind import read_callgrind
 from forecache.calibration.observe.readers.lines import Place, numbered, shown
-from forecache.calibration.observe.readers.perf_script import read_perf_script
-from forecache.calibration.observe.readers.perf_stat import read_perf_stat
+from forecache.calibration.observe.readers.perf import read_perf_script, read_perf_stat
 from forecache.calibration.observe.readers.vtune import read_vtune
 from forecache.sim.errors import InputError
 

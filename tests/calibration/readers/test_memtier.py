@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.observe.readers.memtier import MemtierResult, parse_memtier
+from forecache.calibration.observe.readers.benchmark import MemtierResult, parse_memtier
 from forecache.sim.errors import InputError
 
 SAMPLES = Path(__file__).with_name("samples") / "memtier"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.observe.readers.perf_script import (
+from forecache.calibration.observe.readers.perf import (
     Frame,
     Sample,
     parse_perf_script,

@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.observe.readers.perf_stat import (
-    Counter,
-    parse_perf_stat,
-    read_perf_stat,
-)
+from forecache.calibration.observe.readers.perf import Counter, parse_perf_stat, read_perf_stat
 from forecache.sim.errors import InputError
 
 SAMPLES = Path(__file__).parent / "samples" / "perf_stat"

@@ -13,12 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.calibration.today.answer import compared, today
-from forecache.calibration.today.billed import TodaysBill, todays_bill
-from forecache.calibration.today.charges import charges_of, group_of
-from forecache.calibration.today.export import columns_of, export_lines_in, is_export, plain
-from forecache.calibration.today.load import todays_metrics
-from forecache.calibration.today.metrics import is_metrics, metrics_of
+from forecache.calibration.today.answer import compare_bill, today
+from forecache.calibration.today.bill import (
+    TodaysBill,
+    cache_and_shard,
+    columns_of,
+    export_lines_in,
+    is_export,
+    place_lines,
+    plain_column,
+    todays_bill,
+)
+from forecache.calibration.today.metrics import is_metrics, metrics_of, todays_metrics
 from forecache.models.cost.bill import CLIENTS, REPLICAS, BillLine, NotPriced
 from forecache.models.plan.results import TodayAnswer
 from forecache.sim.errors import InputError
@@ -115,7 +121,7 @@ LINES = st.builds(
 @given(rows=st.lists(LINES, max_size=30))
 @settings(max_examples=80, deadline=None)
 def test_placed_and_unplaced_are_the_whole(rows: list[dict[str, str]]) -> None:
-    found = charges_of(export_lines_in(text_of(rows).splitlines(), file="f"))
+    found = place_lines(export_lines_in(text_of(rows).splitlines(), file="f"))
     assert found.total_usd == sum((Fraction(each["cost"]) for each in rows), Fraction(0))
     assert found.placed_usd + found.unplaced_usd == found.total_usd  # to the last digit
     sums = [each for cache in found.caches.values() for each in cache.charges.values()]
@@ -140,12 +146,12 @@ def test_the_answer_has_every_line_that_could_not_be_placed(
 
 
 def test_both_namings_of_columns_are_one() -> None:
-    assert plain("lineItem/UsageType") == "line_item_usage_type"
-    assert plain("savingsPlan/SavingsPlanEffectiveCost") == (
+    assert plain_column("lineItem/UsageType") == "line_item_usage_type"
+    assert plain_column("savingsPlan/SavingsPlanEffectiveCost") == (
         "savings_plan_savings_plan_effective_cost"
     )
-    assert plain("product/cacheEngine") == "product_cache_engine"
-    assert plain("line_item_usage_type") == "line_item_usage_type"
+    assert plain_column("product/cacheEngine") == "product_cache_engine"
+    assert plain_column("line_item_usage_type") == "line_item_usage_type"
     assert is_export(columns_of(EXPORT))
     assert not is_metrics(columns_of(EXPORT))
     assert is_metrics(columns_of(METRICS))
@@ -197,10 +203,10 @@ def test_commitments_are_spread_over_what_they_cover() -> None:
 
 
 def test_names_of_nodes_tell_shards_and_replicas(tmp_path: Path) -> None:
-    assert group_of("orders-0002-001") == ("orders", "0002")
-    assert group_of("cart-003") == ("cart", "")
-    assert group_of("a-0001-0001-001") == ("a-0001", "0001")
-    assert group_of("memcached") == ("memcached", "")
+    assert cache_and_shard("orders-0002-001") == ("orders", "0002")
+    assert cache_and_shard("cart-003") == ("cart", "")
+    assert cache_and_shard("a-0001-0001-001") == ("a-0001", "0001")
+    assert cache_and_shard("memcached") == ("memcached", "")
     arn = "arn:aws:elasticache:us-east-1:1:cluster:"
     nodes = [row(resource=f"{arn}big-{shard:04}-{n:03}") for shard in (1, 2, 3) for n in (1, 2, 3)]
     gone = row(
@@ -447,10 +453,10 @@ def test_what_is_compared_are_the_parts_of_both() -> None:
     class Answered:
         plans = (Planned(),)
 
-    lines = {each.what: each for each in compared(found.cache, Answered())}  # type: ignore[arg-type]
+    lines = {each.what: each for each in compare_bill(found.cache, Answered())}  # type: ignore[arg-type]
     assert lines["nodes"].today_usd == pytest.approx(4 * 730 * 0.411)
     assert lines["extended support"].plan_usd == 0
-    assert compared(None, Answered()) == []  # type: ignore[arg-type]
+    assert compare_bill(None, Answered()) == []  # type: ignore[arg-type]
 
 
 def test_the_sum_of_some_lines_is_not_compared_with_that_of_all() -> None:
@@ -460,8 +466,8 @@ def test_the_sum_of_some_lines_is_not_compared_with_that_of_all() -> None:
     copies = NotPriced(REPLICAS, 7_546.0, "GB", "no price was found")
     plan = SimpleNamespace(bill=[clients], not_priced=[copies])
     answer: Any = SimpleNamespace(plans=[plan])
-    lines = {each.what: each for each in compared(found.cache, answer)}
+    lines = {each.what: each for each in compare_bill(found.cache, answer)}
     assert lines["traffic between zones"].plan_usd is None
     plan.not_priced = []
-    lines = {each.what: each for each in compared(found.cache, answer)}
+    lines = {each.what: each for each in compare_bill(found.cache, answer)}
     assert lines["traffic between zones"].plan_usd == pytest.approx(405.73)

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache import cli
-from forecache.calibration.keyspace.groups import KeyGroup, KeysHeld
 from forecache.calibration.today import answer as module
 from forecache.calibration.today.answer import today
-from forecache.calibration.today.commands import placed
+from forecache.calibration.today.commands import operation_counts
 from forecache.calibration.today.data import Notes, _tell_of_types
 from forecache.calibration.today.demand import read_today
+from forecache.calibration.today.keys import KeyGroup, Keyspace
 from forecache.models.engines.commands import command_kinds
 from forecache.models.plan.results import CapacityLimit, FromInfo, NodeHeadroom, TodayAnswer
 from forecache.models.plan.schema import PlanDemand
@@ -103,7 +103,7 @@ def test_what_takes_as_long_as_a_set_is_modelled_as_one(
     get_us: int, each_us: int, calls: int
 ) -> None:
     counts = {"set": (1000.0, 1000.0 * get_us), "copy": (float(calls), float(calls * each_us))}
-    beyond = placed(counts).not_modelled_us.get("copy", 0.0)
+    beyond = operation_counts(counts).not_modelled_us.get("copy", 0.0)
     assert beyond == pytest.approx(calls * max(0, each_us - get_us))
 
 
@@ -283,5 +283,5 @@ def test_memory_of_modules_is_not_made_up(modules: float, needed: bool) -> None:
         KeyGroup("string", 1000, 16_000, 1000, 1_000_000),
         KeyGroup("module", modules, 0, modules, 1000 * modules),
     ]
-    _tell_of_types(KeysHeld(groups, "RDB"), notes)
+    _tell_of_types(Keyspace(groups, "RDB"), notes)
     assert ("demand.data" in notes.needed) == needed

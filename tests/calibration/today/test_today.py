@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.calibration.today.answer import todays_failover
-from forecache.calibration.today.commands import placed
+from forecache.calibration.today.commands import operation_counts
+from forecache.calibration.today.data import Traffic, size_in_memory, sizes_of, used_by
 from forecache.calibration.today.demand import read_today
 from forecache.calibration.today.nodes import look_of, nodes_of, replies_of
-from forecache.calibration.today.sizes import Traffic, size_in_memory, sizes_of, used_by
 from forecache.models.footprint.schema import MemoryScenario
 from forecache.models.footprint.weigh import beside_of, node_of, weigh
 from forecache.models.plan.results import FromInfo
@@ -262,7 +262,7 @@ def test_commands_find_their_place() -> None:
         "get": (10.0, 10.0), "setex": (5.0, 10.0), "incr": (4.0, 4.0), "lrange": (3.0, 30.0),
         "smembers": (2.0, 9000.0), "config|get": (7.0, 7.0), "hello": (9.0, 9.0),
     }  # fmt: skip
-    found = placed(counts)
+    found = operation_counts(counts)
     assert found.calls == {"get": 13.0, "set": 9.0}
     assert (found.alike, found.unknown) == ({"incr": 4.0}, {"lrange": 3.0})
     assert found.slow == {"smembers": (2.0, 9000.0)}

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.today.nodes import nodes_of
-from forecache.calibration.today.own_times import own_times_of
-from forecache.calibration.today.troubles import troubles_of
+from forecache.calibration.today.findings import troubles_of
+from forecache.calibration.today.nodes import nodes_of, own_times_of
 from forecache.models.plan.results import Trouble
 
 HEALTHY = {

@@ -8,7 +8,7 @@ import pytest
 from evidence.counts.shipped import BUNDLES, ELSEWHERE, RELATIVES, known_from
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import ObservedPoint
-from forecache.calibration.fit.fit import fit_bundle, usable
+from forecache.calibration.fit.fit import fit_bundle, is_usable
 from forecache.calibration.fit.prior import (
     HOST_SCALE_ERRORS,
     is_counted,
@@ -74,7 +74,7 @@ def test_a_shipped_profile_is_what_its_bundle_gives(folder: Path) -> None:
 
 
 def fits(point: ObservedPoint) -> bool:
-    return point.given.role == "fit" and usable(point) and point.given.rate_share is None
+    return point.given.role == "fit" and is_usable(point) and point.given.rate_share is None
 
 
 @pytest.mark.parametrize("name", [folder.name for folder in FOLDERS])

@@ -1,14 +1,18 @@
-"""Keys that are alike, and the populations of a memory footprint that they make."""
+"""Keys that are alike, and the populations of a memory footprint that they make.
+
+They come from RDB files, or from what `--bigkeys` and `--memkeys` print.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from .rdb import KeySizes
-from .values import Kind
+from ..observe.readers.lines import Place, numbered, shown
+from .rdb import KeySizes, Kind
 
 MOST_GROUPS = 100
 """Populations that a plan weighs again and again; keys are told apart less finely if there are
@@ -59,7 +63,7 @@ class KeyGroup:
 
 
 @dataclass(frozen=True)
-class KeysHeld:
+class Keyspace:
     """What some files tell of the keys of a cache.
 
     Attributes
@@ -89,7 +93,7 @@ class KeysHeld:
         return [group for group in self.groups if group.kind in kinds]
 
 
-def held_in(keys: Iterable[KeySizes], *, how: str) -> KeysHeld:
+def group_keys(keys: Iterable[KeySizes], *, how: str) -> Keyspace:
     """Put keys into groups: as finely as `MOST_GROUPS` of them allow."""
     lots: dict[Lot, list[float]] = {}
     largest: tuple[Kind, int] | None = None
@@ -115,7 +119,7 @@ def held_in(keys: Iterable[KeySizes], *, how: str) -> KeysHeld:
         own_times += times
         if kind != "string" and (largest is None or elements > largest[1]):
             largest = kind, elements
-    return KeysHeld(_few(lots), how, largest, own_times)
+    return Keyspace(_few(lots), how, largest, own_times)
 
 
 def _few(lots: Mapping[Lot, list[float]]) -> list[KeyGroup]:
@@ -209,7 +213,7 @@ def _population(group: KeyGroup, unknown_bytes: int) -> dict[str, Any]:
     return strings | ({"integers": True} if group.integers else {})
 
 
-def by_type(held: KeysHeld) -> list[dict[str, Any]]:
+def by_type(held: Keyspace) -> list[dict[str, Any]]:
     """Keys, elements and bytes of each type, in a few words."""
     found = []
     for kind in sorted({group.kind for group in held.groups}):
@@ -219,12 +223,140 @@ def by_type(held: KeysHeld) -> list[dict[str, Any]]:
         if kind not in ("string", "module"):
             row["elements"] = float(f"{sum(group.elements for group in groups) / keys:.4g}")
         if all(group.element_bytes is not None for group in groups):
-            total = sum((g.element_bytes or 0.0) + _text_bytes(g) for g in groups)
+            total = sum(group.element_bytes or 0.0 for group in groups)
+            if kind == "hash":  # whose values are text besides its fields' names
+                total = sum((group.element_bytes or 0.0) + group.value_bytes for group in groups)
             row["bytes"] = float(f"{total / keys:.4g}")
         found.append(row)
     return found
 
 
-def _text_bytes(group: KeyGroup) -> float:
-    """Bytes of a hash's values, which are text besides its fields' names."""
-    return group.value_bytes if group.kind == "hash" else 0.0
+# --- what `--bigkeys` and `--memkeys` print -------------------------------------------------------
+
+# What `redis-cli` and `valkey-cli` print with `--bigkeys` or `--memkeys`: keys by type.
+#
+# Only the summary is read: `12 lists with 2103 items (07.23% of keys, avg size 175.25)`. With
+# `--memkeys` all sizes are bytes of memory.
+
+
+KINDS: dict[str, Kind] = {
+    "string": "string", "list": "list", "set": "set", "hash": "hash", "zset": "sorted_set",
+    "stream": "stream",
+}  # fmt: skip
+
+_SUMMARY = re.compile(r"-+ [Ss]ummary -+")
+_SAMPLED = re.compile(r"Sampled (\S+) keys in the keyspace!")
+_NAMES = re.compile(r"Total key length in bytes is (\S+) \(avg len \S+\)")
+_TYPE = re.compile(r"(\S+) (\S{1,40})s with (\S+) (\S+) \((\S+)% of keys, avg size (\S+)\)")
+
+
+@dataclass(frozen=True)
+class TypeTotal:
+    """Keys of a type, and their elements, or bytes, together."""
+
+    kind: Kind
+    keys: int
+    total: int
+
+
+@dataclass(frozen=True)
+class BigKeys:
+    """The summary of a scan of one node.
+
+    Attributes
+    ----------
+    sampled
+        Keys that were looked at.
+    key_bytes
+        Of their names.
+    types
+        Those that have keys.
+    of_memory
+        Whether sizes are bytes of memory (`--memkeys`). Where there are only strings, both print
+        the same, and values are taken to be meant.
+    """
+
+    sampled: int
+    key_bytes: int
+    types: tuple[TypeTotal, ...]
+    of_memory: bool
+
+
+def is_big_keys(text: str) -> bool:
+    """Whether a text is of such a scan."""
+    return "# Scanning the entire keyspace" in text[:4096] or bool(_SAMPLED.search(text))
+
+
+def parse_big_keys(text: str, *, file: str) -> BigKeys:
+    """The summary of a scan."""
+    lines = list(numbered(text, file=file))
+    start = next((i for i, (_, line) in enumerate(lines) if _SUMMARY.fullmatch(line.strip())), None)
+    if start is None:
+        raise Place(file, 0).wrong(
+            "no line '-------- summary -------'", valid="all that --bigkeys prints, to its end"
+        )
+    sampled = key_bytes = None
+    types: list[TypeTotal] = []
+    units: set[str] = set()
+    for place, raw in lines[start + 1 :]:
+        line = raw.strip()
+        if match := _SAMPLED.fullmatch(line):
+            sampled = place.count(match[1], "sampled keys", lowest=1, highest=10**12)
+        elif match := _NAMES.fullmatch(line):
+            key_bytes = place.count(match[1], "length of all keys", highest=10**17)
+        elif match := _TYPE.fullmatch(line):
+            keys = place.count(match[1], f"keys of type {match[2]}", highest=10**12)
+            total = place.count(match[3], f"size of type {match[2]}", highest=10**17)
+            kind = KINDS.get(match[2], "module")
+            if keys:
+                types.append(TypeTotal(kind, keys, total))
+                units |= {match[4]} if kind not in ("string", "module") else set()
+        elif " keys, avg size " in line or line.startswith("Sampled"):
+            raise place.wrong(shown(line), valid="'12 lists with 340 items (5.00% of keys, ...)'")
+    here = lines[start][0]
+    if sampled is None or key_bytes is None:
+        raise here.wrong("a summary without numbers of keys", valid="'Sampled 12 keys ...'")
+    if sum(each.keys for each in types) != sampled:
+        raise here.wrong(
+            f"{sum(each.keys for each in types)} keys of all types and {sampled} sampled ones",
+            valid="as many",
+        )
+    return BigKeys(sampled, key_bytes, tuple(types), units == {"bytes"})
+
+
+def groups_of(found: BigKeys) -> list[KeyGroup]:
+    """One group a type; of elements that were counted no bytes are known, but for strings.
+
+    Where memory was counted, a key is taken to have one element.
+    """
+    name_bytes = found.key_bytes / found.sampled
+    groups = []
+    for each in found.types:
+        known = each.kind == "string" and not found.of_memory
+        elements = each.keys if known or found.of_memory else each.total
+        groups.append(
+            KeyGroup(
+                each.kind, each.keys, each.keys * name_bytes, elements,
+                each.total if known else None,
+            )
+        )  # fmt: skip
+    return groups
+
+
+def group_scans(scans: Sequence[BigKeys]) -> Keyspace:
+    """What scans tell together, either all of elements or all of memory."""
+    totals: dict[Kind, KeyGroup] = {}
+    for group in (group for scan in scans for group in groups_of(scan)):
+        before = totals.get(group.kind)
+        if before is not None:
+            known = None if group.element_bytes is None else group.element_bytes
+            group = KeyGroup(
+                group.kind,
+                before.keys + group.keys,
+                before.key_bytes + group.key_bytes,
+                before.elements + group.elements,
+                None if known is None else known + (before.element_bytes or 0.0),
+            )
+        totals[group.kind] = group
+    how = "--memkeys" if scans[0].of_memory else "--bigkeys"
+    return Keyspace(list(totals.values()), how)
