@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from forecache.calibration.validate.comparison import (
     MetricErrors,
 )
 from forecache.sim.plain import Result, where_set
+from forecache.sim.statistics import Estimate
 
 
 @dataclass(frozen=True)
@@ -55,3 +57,22 @@ class DatasetValidation(Result):
     points: Sequence[ComparedPoint]
     summary: Mapping[str, MetricErrors]
     """Of held-out points, by metric."""
+
+
+def interval_over_cases(value: float, cases: Sequence[float], *, error: float) -> Estimate:
+    """A positive number with an interval over what it is in some cases, and the model's own error.
+
+    Parameters
+    ----------
+    cases
+        At either end of what is uncertain, in all combinations.
+    error
+        Relative standard error of the model, as of `interval_over_draws` in
+        `models/results/intervals.py`.
+    """
+    low, high = min(value, *cases), max(value, *cases)
+    return Estimate(
+        value,
+        value * math.exp(-math.hypot(math.log(value / low), error)),
+        value * math.exp(math.hypot(math.log(high / value), error)),
+    )

@@ -24,11 +24,10 @@ from forecache.models.over_time.large_commands.scenario import LargeCommands
 from forecache.models.over_time.large_commands.simulate import model_error
 from forecache.models.over_time.large_commands.timeline import lasting_of, place_of
 from forecache.models.over_time.large_commands.work import load_work
-from forecache.models.results.intervals import interval_over_cases
 from forecache.sim.effort import check_work
 from forecache.sim.errors import InputError
 
-from .answer import DatasetValidation, LargeCommandPoint
+from .answer import DatasetValidation, LargeCommandPoint, interval_over_cases
 
 QUANTITY = "lasts_s"
 

@@ -48,10 +48,9 @@ from forecache.models.over_time.cluster.slots.migration_work import (
 )
 from forecache.models.over_time.cluster.slots.slots import SLOTS, Move, even_owners, rebalance
 from forecache.models.prediction.predict import predict_cases
-from forecache.models.results.intervals import interval_over_cases
 from forecache.sim.errors import InputError
 
-from .answer import DatasetValidation
+from .answer import DatasetValidation, interval_over_cases
 from .dip import ClosedLoopClients, rates
 
 QUANTITY = "duration_s"

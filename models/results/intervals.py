@@ -45,24 +45,6 @@ def student_factor(points: int) -> float:
     return student_t(0.95, points)
 
 
-def interval_over_cases(value: float, cases: Sequence[float], *, error: float) -> Estimate:
-    """A positive number with an interval over what it is in some cases, and the model's own error.
-
-    Parameters
-    ----------
-    cases
-        At either end of what is uncertain, in all combinations.
-    error
-        As of `interval_over_draws`.
-    """
-    low, high = min(value, *cases), max(value, *cases)
-    return Estimate(
-        value,
-        value * math.exp(-math.hypot(math.log(value / low), error)),
-        value * math.exp(math.hypot(math.log(high / value), error)),
-    )
-
-
 def interval_over_draws(value: float, drawn: Sequence[float], *, error: float = 0.0) -> Estimate:
     """A number of at least zero with its 95% interval: log-normal, split at the value.
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evidence.validation.answer import interval_over_cases
 from forecache.models.over_time.cluster.intervals import (
     Outcomes,
     RunStep,
@@ -16,7 +17,6 @@ from forecache.models.over_time.cluster.intervals import (
 )
 from forecache.models.results.intervals import (
     RelativeError,
-    interval_over_cases,
     interval_over_draws,
     relative_error,
     student_factor,
