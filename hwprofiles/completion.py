@@ -50,6 +50,7 @@ class _Assumed(Record):
     softirq_ns: Quantity
     epoll_ctl_syscalls: Quantity
     copy_ns_per_byte: Quantity
+    repeat_ipc_ratio: Quantity
     tls: Tls
     scheduling: dict[str, Quantity]
     variation: Variation
@@ -66,6 +67,9 @@ ASSUMED_SOFTIRQ_NS = _ASSUMED.softirq_ns
 
 ASSUMED_COPY_NS_PER_BYTE = _ASSUMED.copy_ns_per_byte
 """What one core takes to copy long blocks out of main memory."""
+
+ASSUMED_REPEAT_IPC_RATIO = _ASSUMED.repeat_ipc_ratio
+"""How many times `user_ipc` what repeats within a command retires."""
 
 ASSUMED_TLS = _ASSUMED.tls
 ASSUMED_VARIATION = _ASSUMED.variation

@@ -21,6 +21,7 @@ from forecache.sim.errors import InputError
 from .completion import (
     ASSUMED_COPY_NS_PER_BYTE,
     ASSUMED_PEER_CURVE,
+    ASSUMED_REPEAT_IPC_RATIO,
     ASSUMED_SOFTIRQ_NS,
     ASSUMED_TLS,
     ASSUMED_VARIATION,
@@ -101,6 +102,7 @@ _SCHEDULING = (
 _DIRECT = {
     "clock_ghz": "clock_ghz",
     "user_ipc": "user_ipc",
+    "repeat_ipc_ratio": "repeat_ipc_ratio",
     "l1_bytes": "caches.L1.size_bytes",
     "l1_ns": "caches.L1.latency_ns",
     "l2_bytes": "caches.L2.size_bytes",
@@ -151,6 +153,9 @@ class HostProfile(Group):
     prediction says: how it was taken, what of its family is not modelled.
     `user_ipc` is instructions per cycle of engine user code whose data is in the first two cache
     levels; what it waits for beyond them is counted apart, by the caches and `dram`.
+    `repeat_ipc_ratio` (captured hosts) is how many times as many a cycle retire in what repeats
+    within a command, such as walking a list and replying with each element;
+    `ASSUMED_REPEAT_IPC_RATIO` where nothing is said.
     `latency_curve` (captured hosts) is ns per dependent load by working set in bytes, on small
     pages. `walk_curve` (captured hosts) is what random accesses to a region of that size take
     longer on small pages than on huge ones. `interruptions` (captured hosts) is how often a second
@@ -195,6 +200,7 @@ class HostProfile(Group):
     network: Network
     memory_gib: Quantity
     price_usd_per_hour: Quantity | None = None
+    repeat_ipc_ratio: Quantity | None = None
     latency_curve: Curve | None = None
     walk_curve: Curve | None = None
     interruptions: Curve | None = None
@@ -328,6 +334,7 @@ class HostProfile(Group):
         numbers["reorder_window"] = self.reorder_window.best
         numbers.setdefault("epoll_ctl_ns", self.epoll_ctl.best)
         numbers.setdefault("dram_copy_ns_per_byte", ASSUMED_COPY_NS_PER_BYTE.best)
+        numbers.setdefault("repeat_ipc_ratio", self.repeat_ratio.best)
         numbers.update({name: leaf.best for name, leaf in self.tls_leaves().items()})
         numbers.update({name: leaf.best for name, leaf in self.scheduling.items()})
         numbers["cores"] = leaves["topology.cores"] * threads_per_core
@@ -367,6 +374,11 @@ class HostProfile(Group):
     def softirq(self) -> Quantity:
         """What an interrupt takes per packet, in ns; assumed where the profile doesn't say."""
         return self.kernel.softirq_ns or ASSUMED_SOFTIRQ_NS
+
+    @property
+    def repeat_ratio(self) -> Quantity:
+        """What repeats in commands against `user_ipc`; assumed where the profile doesn't say."""
+        return self.repeat_ipc_ratio or ASSUMED_REPEAT_IPC_RATIO
 
     @property
     def epoll_ctl(self) -> Quantity:

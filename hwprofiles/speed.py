@@ -117,6 +117,7 @@ class HostSpeed:
     tls_rsa_handshake_us: float = 0.0
     epoll_ctl_ns: float = 900.0
     dram_copy_ns_per_byte: float = 0.05
+    repeat_ipc_ratio: float = 1.0
     softirq_ns: float = 900.0
     reorder_window: float = 256.0
     time_slice_us: float = 2800.0

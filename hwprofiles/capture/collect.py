@@ -392,6 +392,7 @@ def _short_round(found: Collected) -> None:
     """One round of everything on one CPU that takes milliseconds."""
     found.add("clock_ghz", cores.clock_samples())
     found.add("answer_ns", cores.answer_samples())
+    found.add("element_ns", cores.element_samples())
     found.add("syscall_ns", cores.syscall_samples())
     for probe, transport in ((_TCP, "tcp"), (_UNIX, "unix")):
         found.attempt(probe, partial(_awake, transport))

@@ -116,6 +116,19 @@ def answer_samples(*, repetitions: int = 10, batches: int = 100) -> list[float]:
     return [answer(batches) / (batches * ANSWERED_AT_ONCE) for _ in range(repetitions)]
 
 
+ELEMENTS = 64
+ELEMENT_INSTRUCTIONS = 226
+"""User instructions that each element of `reply_elements_ns` takes, as callgrind counts them (gcc
+12, -O2, x86-64; 185 with -O3)."""
+
+
+def element_samples(*, repetitions: int = 10, times: int = 400) -> list[float]:
+    """ns that user code of an engine's kind takes to reply with one more element of a list."""
+    reply = loop("reply_elements_ns", Word)
+    reply(times)
+    return [reply(times) / (times * ELEMENTS) for _ in range(repetitions)]
+
+
 def watch_clock(duration_ns: int, shortest_ns: int, gaps_ns: np.ndarray) -> int:
     """Read the clock back to back for a time and note gaps of at least `shortest_ns`.
 

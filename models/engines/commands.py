@@ -562,6 +562,14 @@ def execute_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
     return total
 
 
+def repeated_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
+    """Those of `execute_instructions` that grow with items, entries or bytes."""
+    if kind.calling is not None:
+        return 0.0
+    once = f"{prefix_of(kind)}_{_GROWTH['call'][0]}"
+    return execute_instructions(kind, work) - work.get(once, 0.0)
+
+
 def instructions_per_item(kind: CommandKind, work: Mapping[str, float]) -> float:
     """Instructions of each further item; 0 of a command whose work doesn't grow with items."""
     return work.get(f"{prefix_of(kind)}_instructions_per_item", 0.0)

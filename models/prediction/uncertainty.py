@@ -321,10 +321,15 @@ def _shipped_before(engine: EngineProfile) -> EngineProfile | None:
 def draw_unobserved(host: HostProfile, draw: Drawn) -> dict[str, float]:
     """One draw of what no observation of an engine tells of its host, by `HostSpeed` field.
 
-    That is TLS, interrupts, threads that share cores, and sleeps of kinds that it did not see.
+    That is TLS, interrupts, threads that share cores, sleeps of kinds that it did not see, and what
+    repeats within commands.
     """
-    kernel = {"softirq_ns": host.softirq, "epoll_ctl_ns": host.epoll_ctl}
-    leaves = {**host.tls_leaves(), **host.scheduling, **kernel}
+    others = {
+        "softirq_ns": host.softirq,
+        "epoll_ctl_ns": host.epoll_ctl,
+        "repeat_ipc_ratio": host.repeat_ratio,
+    }
+    leaves = {**host.tls_leaves(), **host.scheduling, **others}
     return draw_ranges("host", ranges_of(leaves), draw)
 
 

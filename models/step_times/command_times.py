@@ -14,6 +14,7 @@ from ..engines.commands import (
     ARGUMENTS_PARSED,
     CommandKind,
     execute_instructions,
+    repeated_instructions,
     sent_kinds,
 )
 from ..engines.profile import EngineProfile
@@ -273,7 +274,9 @@ def _execute_ns(
     else:
         # Counted with one thread, which makes and releases the values as well.
         values = kind.stored_values * work.value_instructions
-        base = max(work.get_instructions, execute_instructions(kind, work.commands) - values)
+        executing = execute_instructions(kind, work.commands)
+        executing -= inputs.saved_by_repeating(repeated_instructions(kind, work.commands))
+        base = max(work.get_instructions, executing - values)
     if inputs.engine.presentation_offload and not inputs.lone:
         base -= _reply_instructions(kind)
     base += copied

@@ -140,6 +140,10 @@ class NodeInputs:
         """Time that the server's user code takes for instructions."""
         return instructions / user_rate(self.speed)
 
+    def saved_by_repeating(self, instructions: float) -> float:
+        """How many fewer instructions at `user_ipc` take as long as these, which repeat."""
+        return instructions * (1.0 - 1.0 / self.speed.repeat_ipc_ratio)
+
     @property
     def rate_rps(self) -> float | None:
         """Requests a second: the scenario's, or those served; None where neither is known."""

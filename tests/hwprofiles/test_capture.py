@@ -368,6 +368,15 @@ def test_code_like_an_engines_says_how_many_instructions_fit_a_cycle() -> None:
     assert 5.0 < min(measured_here) < 1000.0
 
 
+def test_code_that_repeats_says_how_many_more_instructions_fit_a_cycle() -> None:
+    found = collect.Collected(
+        short={"answer_ns": [29.2, 58.4, 29.2], "element_ns": [11.3, 22.6, 22.6]}
+    )
+    assert host._repeat_ipc_ratio(found).value == pytest.approx(2.0, rel=1e-3)
+    measured_here = cores.element_samples(repetitions=3, times=20)
+    assert 2.0 < min(measured_here) < 1000.0
+
+
 @needs_two_cores
 def test_waking_a_sleeper_takes_longer_than_sending() -> None:
     assert MACHINE.pair is not None

@@ -15,6 +15,7 @@ from forecache.models.engines.commands import (
     command_kinds,
     counted_on,
     execute_instructions,
+    repeated_instructions,
     work_of,
 )
 from forecache.models.engines.generator import load_generator
@@ -40,7 +41,7 @@ from forecache.models.scenario.command_table import COMMANDS, DESCRIBED_BY
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.scenario.workload import WORKLOADS
-from forecache.models.step_times.inputs import NodeInputs
+from forecache.models.step_times.inputs import NodeInputs, user_rate
 from forecache.models.step_times.stages import node_times
 from forecache.models.step_times.workload_caches import command_waits, workload_caches
 from forecache.sim.errors import InputError
@@ -231,6 +232,24 @@ def test_every_counted_command_has_times(engine_id: str, io_threads: int) -> Non
         assert found.stall_ps.any() == (
             "key" in (*COMMANDS[command].words, *COMMANDS[command].each)
         )
+
+
+def test_what_repeats_in_a_command_is_as_fast_as_the_host_says() -> None:
+    work = load_engine("redis-7.0").engine_work().commands
+    walk = scenario(mix={"hgetall": 1.0}, hashes={**HASHES, "fields": 40})
+    [kind] = command_kinds(walk)
+    repeated = repeated_instructions(kind, work)
+    assert 0.0 < repeated < execute_instructions(kind, work)
+
+    def execute_ps(of: Scenario, ratio: float) -> float:
+        speed, engine = replace(SPEED, repeat_ipc_ratio=ratio), load_engine("redis-7.0")
+        inputs = NodeInputs(of, engine, engine.engine_work(), speed, GENERATOR, speed)
+        return float(node_times(inputs).execute_by_code_ps[0])
+
+    saved_ps = execute_ps(walk, 1.0) - execute_ps(walk, 2.0)
+    assert saved_ps == pytest.approx(1e3 * repeated / 2.0 / user_rate(SPEED), rel=0.01)
+    look_up = scenario(mix={"get": 1.0})
+    assert execute_ps(look_up, 1.0) == execute_ps(look_up, 2.0)
 
 
 @pytest.mark.parametrize("command", ["lrange", "smembers", "xrange", "zrange", "hgetall", "lindex"])
