@@ -8,7 +8,7 @@ The surrogate of the node is simulated before.
 import time
 
 from forecache.hwprofiles.files import parse
-from forecache.models.over_time.cluster.cluster import run_cluster
+from forecache.models.over_time.cluster.run import run_cluster
 from forecache.models.over_time.cluster.schema import ClusterScenario
 
 DAY_S = 86_400.0

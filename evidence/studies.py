@@ -223,7 +223,7 @@ _ALL: tuple[Study, ...] = (
     Study(
         "migration-work",
         "what these moves say of the CPU time that moving slots takes",
-        artefact="models/over_time/cluster/slots/migration_work/",
+        artefact="models/over_time/cluster/migration_work/",
         measure=Late("live.migration_check:profiles"),
     ),
     Study(
@@ -239,7 +239,7 @@ _ALL: tuple[Study, ...] = (
     Study(
         "full-sync-work",
         "what these syncs say of the CPU time that writing and loading data takes",
-        artefact="models/over_time/cluster/upgrade/sync_work/",
+        artefact="models/over_time/cluster/sync_work/",
         measure=Late("live.sync_check:profiles"),
     ),
     Study(

@@ -35,8 +35,8 @@ PACKAGES = {
         "large_sweeps",
     ],
     "models.over_time": [
-        "lookaside",
-        "filling",
+        "recorder",
+        "caching",
         "kept_runs",
         "cluster",
         "large_commands",

@@ -23,7 +23,7 @@ import numpy as np
 from forecache.calibration.drive.connection import RespClient
 from forecache.calibration.drive.servers import EngineProcess
 from forecache.models.over_time.cluster.failover import fail_over, rules_for
-from forecache.models.over_time.cluster.slots.slots import SLOTS
+from forecache.models.over_time.cluster.slots import SLOTS
 from forecache.sim.errors import EngineError
 
 from ..harness import Asked, Files

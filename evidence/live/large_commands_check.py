@@ -41,7 +41,7 @@ from forecache.hwprofiles import load_host
 from forecache.models.engines.profile import load_engine
 from forecache.models.over_time.large_commands.commands import Lasting
 from forecache.models.over_time.large_commands.scenario import LargeCommands
-from forecache.models.over_time.large_commands.timeline import lasting_of, place_of
+from forecache.models.over_time.large_commands.simulate import lasting_of, place_of
 from forecache.models.over_time.large_commands.work import load_work
 from forecache.sim.errors import EngineError, InputError
 

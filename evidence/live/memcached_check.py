@@ -2,7 +2,7 @@
 
 The study `memcached` starts `memcached` processes on Unix sockets, asks them for keys by Zipf's law
 through a small client that stores what it missed, changes the list of nodes (or restarts one) after
-some seconds, and compares the hit rate of every second with that of `models/over_time/lookaside`.
+some seconds, and compares the hit rate of every second with that of `models/over_time/caching.py`.
 Nothing is fitted.
 """
 
@@ -28,16 +28,17 @@ import numpy as np
 
 from forecache.models.layouts.slabs import keys_that_fit
 from forecache.models.memory.lines import rank_classes
-from forecache.models.over_time.lookaside.contents import Contents
-from forecache.models.over_time.lookaside.database import Database, DatabaseSettings
-from forecache.models.over_time.lookaside.hashing import (
+from forecache.models.over_time.caching import (
+    Contents,
+    Database,
+    DatabaseSettings,
     Hashing,
+    Tier,
     groups_of,
     ketama_hash,
     ketama_ring,
     share_moved,
 )
-from forecache.models.over_time.lookaside.tier import Tier
 from forecache.models.scenario.workload import Zipf
 from forecache.sim.errors import EngineError
 

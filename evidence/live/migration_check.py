@@ -20,18 +20,18 @@ from scipy.optimize import nnls
 
 from forecache.calibration.drive.servers import engine_version, find_engine
 from forecache.hwprofiles.files import dump_yaml
-from forecache.models.over_time.cluster.slots.migration import (
+from forecache.models.over_time.cluster.migration import (
     COMMAND_BYTES,
     IDLE,
     PIPE_BYTES,
     Atomic,
     KeyByKey,
     Link,
+    MigrationWork,
     NodeLoad,
     atomic,
     key_by_key,
 )
-from forecache.models.over_time.cluster.slots.migration_work import MigrationWork
 from forecache.models.results.intervals import relative_error
 
 from ..harness import Asked, Files
@@ -50,7 +50,7 @@ from .trials import (
 
 ARTEFACT = Path("docs/accuracy/migration/trials.json")
 PAGE = Path("docs/fleet.md")
-PROFILES = Path("models/over_time/cluster/slots/migration_work")
+PROFILES = Path("models/over_time/cluster/migration_work")
 ROUNDS = 3
 _LOOPBACK_BYTES_PER_S = 2.5e9
 _FETCH_SHARE = 1 / 3

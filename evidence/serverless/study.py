@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from forecache.models.over_time.serverless.versions import known_versions, load_version
+from forecache.models.over_time.serverless.schema import known_versions, load_version
 
 from ..harness import Asked, Files
 from ..markdown import table

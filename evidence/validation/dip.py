@@ -3,23 +3,47 @@
 Its threads are taken to be the limit, as where more connections make nothing but latency: then all
 connections of a thread have their turn, and a thread has replies of that many to work on when
 servers stand still. Two things take from that: all primaries but the target save nodes.conf at the
-same time, once a slot (`models/over_time/cluster/slots/migration.py`), and threads draw keys
-for the connections to a new shard (`slot_map.py` beside it).
+same time, once a slot (`models/over_time/cluster/migration.py`), and threads draw keys for the
+connections to a new shard: at random until one belongs to that shard (cluster_client.cpp
+`get_key_for_conn`; keys of other shards go to those connections' lists). For a shard that has just
+got its first slot that takes thousands of draws a request, and the thread does nothing else
+meanwhile.
 """
 
 from __future__ import annotations
 
+import math
+
 from pydantic import ConfigDict, Field
 
 from forecache.hwprofiles.record import Record
-from forecache.models.over_time.cluster.slots.slot_map import drawing_mean, drawing_s
-from forecache.models.over_time.cluster.slots.slots import SLOTS
+from forecache.models.over_time.cluster.slots import SLOTS
 
 DRAW_NS = 130.0
 """A key drawn, formatted, hashed and put on a list, as memtier_benchmark does it, on the machine of
 the shipped bundles (115 to 131; assumed elsewhere, 80 to 260)."""
 
 _RECOVERED = 0.95
+
+
+def drawing_s(
+    *, moved_per_s: float, draw_s: float, request_s: float, connections_per_client: int
+) -> float:
+    """The time scale on which clients recover that draw keys until one is their own.
+
+    A client's thread spends `request_s` on a request of each connection in turn; on that of the new
+    shard 1/(moved_per_s × t) draws besides at a time t, so that the rate left is t/(t + this).
+    """
+    return draw_s / (moved_per_s * connections_per_client * request_s)
+
+
+def drawing_mean(scale_s: float, *, begin_s: float, end_s: float) -> float:
+    """Mean share of their rate that such clients keep between two times since the first slot moved:
+    that of t/(t + scale)."""
+    if scale_s <= 0:
+        return 1.0
+    lost = scale_s * math.log((end_s + scale_s) / (begin_s + scale_s))
+    return 1.0 - lost / (end_s - begin_s)
 
 
 class ClosedLoopClients(Record):

@@ -21,8 +21,7 @@ from forecache.calibration.validate.dataset import Dataset
 from forecache.hwprofiles.files import parse
 from forecache.models.over_time.large_commands.commands import Lasting
 from forecache.models.over_time.large_commands.scenario import LargeCommands
-from forecache.models.over_time.large_commands.simulate import model_error
-from forecache.models.over_time.large_commands.timeline import lasting_of, place_of
+from forecache.models.over_time.large_commands.simulate import lasting_of, model_error, place_of
 from forecache.models.over_time.large_commands.work import load_work
 from forecache.sim.effort import check_work
 from forecache.sim.errors import InputError

@@ -1,7 +1,7 @@
 """Published durations of slot migrations, predicted.
 
 A dataset whose points observe `duration_s` for `method`, `shards_before`, `shards_after` and `load`
-is predicted by `models/over_time/cluster/slots/migration.py`. One factor a method is fitted to its
+is predicted by `models/over_time/cluster/migration.py`. One factor a method is fitted to its
 calibration points, if it has any: how fast the source's machines move keys, against the host that
 the profiles were measured on. Round trips are those that the dataset states, and so is what one
 fsync takes.
@@ -31,22 +31,20 @@ from forecache.calibration.validate.dataset import Dataset, DatasetPoint
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.record import Record
 from forecache.models.advice.answers import load_cases
-from forecache.models.over_time.cluster.slots.migration import (
+from forecache.models.over_time.cluster.migration import (
     FSYNC_MS,
     IDLE,
     KeyByKey,
     Link,
+    MigrationProfile,
+    MigrationWork,
     NodeLoad,
     atomic,
     key_by_key,
+    load_migration_profile,
     saving,
 )
-from forecache.models.over_time.cluster.slots.migration_work import (
-    MigrationProfile,
-    MigrationWork,
-    load_migration_profile,
-)
-from forecache.models.over_time.cluster.slots.slots import SLOTS, Move, even_owners, rebalance
+from forecache.models.over_time.cluster.slots import SLOTS, Move, even_owners, rebalance
 from forecache.models.prediction.predict import predict_cases
 from forecache.sim.errors import InputError
 

@@ -171,7 +171,7 @@ def check_seeds(seed: int, seeds: int) -> range:
     return range(seed, seed + seeds)
 
 
-# --- over several seeds --------------------------------------------------------------------------
+# --- over several seeds ---------------------------------------------------------------------------
 
 # What runs of one point with several seeds say together: means, intervals, differences.
 #

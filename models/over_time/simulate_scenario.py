@@ -176,7 +176,7 @@ def _incomplete(result: RunsOverTime, *, of: int, resume: str | Path | None) -> 
     )
 
 
-# --- how long runs take --------------------------------------------------------------------------
+# --- how long runs take ---------------------------------------------------------------------------
 
 
 _SURROGATE_S = 3.0

@@ -54,7 +54,7 @@ KINDS: dict[str, Kind] = {
     "cluster": Kind(
         "simulate",
         f"{_MODELS}.over_time.cluster.schema:ClusterScenario",
-        f"{_MODELS}.over_time.cluster.cluster:run_cluster",
+        f"{_MODELS}.over_time.cluster.run:run_cluster",
     ),
     "overcommit": Kind(
         "simulate",

@@ -16,7 +16,7 @@ from evidence.live.sync_check import (
 )
 from evidence.live.sync_live import Measured
 from evidence.live.trials import kept
-from forecache.models.over_time.cluster.upgrade.sync_work import SyncWork
+from forecache.models.over_time.cluster.sync import SyncWork
 
 WORK = SyncWork(
     save_key_ns=300.0,

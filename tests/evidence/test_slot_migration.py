@@ -11,7 +11,7 @@ from evidence.validation import validate
 from evidence.validation.slot_migration import Rebalance, duration_s, validate_migrations
 from forecache.calibration.validate.dataset import read_dataset
 from forecache.hwprofiles.files import dump_yaml
-from forecache.models.over_time.cluster.slots.migration import SAVE_FSYNCS
+from forecache.models.over_time.cluster.migration import SAVE_FSYNCS
 from forecache.sim.errors import InputError
 
 NUMBERS = [each.name for each in fields(Measured) if each.name != "trial"]

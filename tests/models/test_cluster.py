@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 from forecache.hwprofiles.files import parse
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
-from forecache.models.over_time.cluster.load.clients import ConnectionWork
+from forecache.models.over_time.cluster.events import KINDS
 from forecache.models.over_time.cluster.nodes import (
+    ConnectionWork,
     NodeKind,
 )
+from forecache.models.over_time.cluster.run import ACTIONS
+from forecache.models.over_time.cluster.run import run as run_to_the_end
 from forecache.models.over_time.cluster.schema import ClusterScenario
 from forecache.models.over_time.cluster.surrogate import QUANTILES, Surrogate
 from forecache.sim.errors import InputError
@@ -42,6 +45,10 @@ def made(monkeypatch):
     monkeypatch.setattr(cluster_module, "node_kind", node_kind)
 
 
+def test_every_event_does_something():
+    assert ACTIONS.keys() == set(KINDS)
+
+
 def scenario(duration_s=60.0, rate_rps=500.0, cluster=None, clients=None, **more):
     data = {
         "kind": "cluster",
@@ -55,7 +62,7 @@ def scenario(duration_s=60.0, rate_rps=500.0, cluster=None, clients=None, **more
 
 def ran(asked, seed=1):
     cluster = Cluster(asked, seed=seed)
-    return cluster, cluster.run()
+    return cluster, run_to_the_end(cluster)
 
 
 def series(run, name):
@@ -181,7 +188,7 @@ def test_an_event_may_change_the_demand():
         cluster.load.demand_factor = 1.6
 
     cluster.env.process(doubled())
-    run = cluster.run()
+    run = run_to_the_end(cluster)
     assert series(run, "offered")[run.times_s <= 10].mean() == pytest.approx(500, rel=0.05)
     assert series(run, "offered")[run.times_s > 10.1].mean() == pytest.approx(800, rel=0.05)
 
@@ -270,7 +277,7 @@ def test_a_request_keeps_its_commands_when_its_node_gets_another_share():
             cluster.load.demand_factor = 0.0
 
     cluster.after_step(change)
-    run = cluster.run()
+    run = run_to_the_end(cluster)
     intervals_s = np.diff(run.times_s, prepend=0.0)
     asked, away, answered, failed = (
         float(series(run, name) @ intervals_s)
@@ -426,5 +433,5 @@ def test_no_more_requests_are_on_their_way_than_there_are_workers():
         waiting.append(int((nodes.connect_queue.waiting + nodes.request_queue.waiting).sum()))
 
     cluster.after_step(look)
-    cluster.run()
+    run_to_the_end(cluster)
     assert 0 < max(waiting) <= 1.05 * 60 + 1

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from forecache.models.over_time.cluster.cluster import Cluster
+from forecache.models.over_time.cluster.run import run as run_to_the_end
 from forecache.sim.errors import InputError
 from tests.models.test_cluster import made, ran, scenario, series
 
@@ -123,7 +124,7 @@ def test_no_more_wait_for_the_database_than_there_are_workers():
     held = []
     cluster = Cluster(cached(cache=slow, clients=few, duration_s=10.0), seed=1)
     cluster.after_step(lambda _step: held.append(cluster.cache.tier.database.waiting))
-    cluster.run()
+    run_to_the_end(cluster)
     assert 40 <= max(held) <= 1.05 * 50 + 1
 
 

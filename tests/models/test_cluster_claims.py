@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles.files import read_yaml
-from forecache.models.over_time.cluster.load.clients import ConnectionWork, desired_pods
+from forecache.models.over_time.cluster.load.clients import desired_pods
+from forecache.models.over_time.cluster.nodes import ConnectionWork
 from forecache.models.over_time.cluster.schema import Autoscaler
 from forecache.models.over_time.simulate_scenario import simulate
 from forecache.models.results.series import RunPoint

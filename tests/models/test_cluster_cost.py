@@ -8,9 +8,10 @@ import pytest
 from forecache.hwprofiles.files import parse
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
-from forecache.models.over_time.cluster.cost import NodeCost, node_price
+from forecache.models.over_time.cluster.cost import node_price
 from forecache.models.over_time.cluster.nodes import NodeKind
-from forecache.models.over_time.cluster.schema import ClusterNodes, ClusterScenario
+from forecache.models.over_time.cluster.run import run as run_to_the_end
+from forecache.models.over_time.cluster.schema import ClusterNodes, ClusterScenario, NodeCost
 from forecache.models.results.series import Run
 from forecache.sim.errors import InputError
 from tests.models.test_cluster import MADE, ConnectionWork
@@ -40,7 +41,7 @@ def run(cost: dict[str, Any] | None, **changes: Any) -> Run:
         "demand": {"rate_rps": 500.0},
         "cost": cost,
     }
-    return Cluster(parse(ClusterScenario, data | changes, file="test"), seed=1).run()
+    return run_to_the_end(Cluster(parse(ClusterScenario, data | changes, file="test"), seed=1))
 
 
 def facts(found: Run) -> dict[str, Any]:

@@ -16,37 +16,37 @@ from forecache.hwprofiles.network import Path as NetworkPath
 from forecache.hwprofiles.network import constant
 from forecache.models.over_time.large_commands.commands import (
     DataPlace,
+    Speed,
+    TransferClient,
+    TransferLink,
+    array_bytes,
     bulk_load,
+    copied_bytes,
     flush,
     keys_command,
     large_get,
     set_command,
 )
-from forecache.models.over_time.large_commands.main_thread import Speed
 from forecache.models.over_time.large_commands.scenario import LargeCommands
 from forecache.models.over_time.large_commands.simulate import (
-    Block,
     RunIntervals,
     ServiceTurns,
+    base_latency_s,
     by_time,
     latencies,
     main_thread_s,
+    place_of,
     poisson_arrivals,
+    timeline,
     waits,
 )
-from forecache.models.over_time.large_commands.timeline import (
-    base_latency_s,
-    place_of,
-    timeline,
+from forecache.models.over_time.large_commands.work import (
+    TouchedSets,
+    all_work,
+    load_work,
+    member_memory_bytes,
+    moved_entries,
 )
-from forecache.models.over_time.large_commands.touches import TouchedSets, member_memory_bytes
-from forecache.models.over_time.large_commands.transfer import (
-    TransferClient,
-    TransferLink,
-    array_bytes,
-    copied_bytes,
-)
-from forecache.models.over_time.large_commands.work import all_work, load_work, moved_entries
 from forecache.models.prediction.system import UNCHECKED_DISCREPANCY
 from forecache.models.prediction.uncertainty import Z95, Draw, Steps
 from forecache.models.results.series import Fact
@@ -109,7 +109,7 @@ def test_others_wait_for_the_rest_of_a_command_and_catch_up_afterwards() -> None
     found = latencies(
         arrival,
         service_s=service,
-        blocks=[Block(5.0, 2.0)],
+        blocks=[(5.0, 2.0)],
         turns=[],
         random=np.random.default_rng(1),
     )
@@ -134,11 +134,13 @@ def test_who_comes_during_a_turn_waits_for_its_rest() -> None:
 
 def test_latency_by_time_counts_everybody_once() -> None:
     arrival = np.array([0.1, 0.2, 1.5, 2.9])
-    felt = by_time(arrival, np.array([1.0, 3.0, 2.0, 5.0]), np.array([0.0, 1.0, 2.0, 2.5, 3.0]))
-    assert felt.count.tolist() == [2, 1, 0, 1]
-    assert felt.max_s[[0, 1, 3]].tolist() == [3.0, 2.0, 5.0]
-    assert math.isnan(felt.max_s[2])
-    assert felt.count.sum() == arrival.size
+    *_, longest, count = by_time(
+        arrival, np.array([1.0, 3.0, 2.0, 5.0]), np.array([0.0, 1.0, 2.0, 2.5, 3.0])
+    )
+    assert count.tolist() == [2, 1, 0, 1]
+    assert longest[[0, 1, 3]].tolist() == [3.0, 2.0, 5.0]
+    assert math.isnan(longest[2])
+    assert count.sum() == arrival.size
 
 
 # --- bytes and tables --------------------------------------------------------------------------

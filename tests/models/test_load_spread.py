@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
-from forecache.models.over_time.overcommit.demand import SyntheticDemand, TracedDemand
+from forecache.models.over_time.overcommit.demand import SyntheticDemand, TracedDemand, read_trace
 from forecache.models.over_time.overcommit.fleet import Fleet
 from forecache.models.over_time.overcommit.manager import (
     Candidates,
@@ -18,7 +18,6 @@ from forecache.models.over_time.overcommit.manager import (
     random_host,
 )
 from forecache.models.over_time.overcommit.schema import FleetDemand, OvercommitScenario
-from forecache.models.over_time.overcommit.traces import read_trace
 from forecache.sim.streams import generator
 
 

@@ -15,16 +15,18 @@ from hypothesis import strategies as st
 from forecache.models.layouts.slabs import chunk_bytes, keys_that_fit
 from forecache.models.memory.caches import characteristic_requests, hit_shares
 from forecache.models.memory.lines import rank_classes
-from forecache.models.over_time.lookaside.contents import Contents
-from forecache.models.over_time.lookaside.database import Database, DatabaseSettings
-from forecache.models.over_time.lookaside.hashing import (
+from forecache.models.over_time.caching import (
+    Contents,
+    Database,
+    DatabaseSettings,
     Hashing,
+    Tier,
+    TierStep,
     groups_of,
     ketama_hash,
     ketama_ring,
     share_moved,
 )
-from forecache.models.over_time.lookaside.tier import Tier, TierStep
 from forecache.models.scenario.workload import Zipf
 
 NAMES = [f"10.0.0.{i + 1}:11211" for i in range(24)]

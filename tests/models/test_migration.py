@@ -8,22 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models.over_time.cluster.slots.migration import (
+from forecache.models.over_time.cluster.migration import (
     IDLE,
     Atomic,
     KeyByKey,
     Link,
+    MigrationWork,
     NodeLoad,
     Saving,
     atomic,
     key_by_key,
     keys_per_s,
+    load_migration_profile,
     round_trips,
     saving,
-)
-from forecache.models.over_time.cluster.slots.migration_work import (
-    MigrationWork,
-    load_migration_profile,
 )
 from forecache.models.prediction.uncertainty import Steps
 from forecache.sim.errors import InputError

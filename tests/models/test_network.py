@@ -13,9 +13,9 @@ from forecache.hwprofiles.instances import LONGEST_BURST_S, list_instances
 from forecache.hwprofiles.network import Bandwidth, Path, bandwidth_of, between, constant
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
-from forecache.models.over_time.cluster.events.moving import moving_path
+from forecache.models.over_time.cluster.moving import moving_path
 from forecache.models.over_time.large_commands.scenario import LargeCommands
-from forecache.models.over_time.large_commands.timeline import place_of, timeline
+from forecache.models.over_time.large_commands.simulate import place_of, timeline
 from forecache.models.prediction.caveats import not_covered
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario

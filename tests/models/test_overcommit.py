@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecache.models.over_time.overcommit.demand import SyntheticDemand
-from forecache.models.over_time.overcommit.dirtying import EvenWrites
 from forecache.models.over_time.overcommit.fleet import Fleet
 from forecache.models.over_time.overcommit.manager import HOST_POLICIES, Candidates
-from forecache.models.over_time.overcommit.precopy import MigrationLimits, migrate
+from forecache.models.over_time.overcommit.precopy import MigrationLimits, even_writes, migrate
 from forecache.models.over_time.overcommit.run import run_overcommit
 from forecache.models.over_time.overcommit.schema import FlashCrowd, FleetDemand, OvercommitScenario
 from forecache.models.results.series import Run
@@ -47,7 +46,7 @@ def test_rounds_of_a_migration_shrink_geometrically(
 ) -> None:
     # A working set so large that nothing is written twice: round i sends M r^i, and the last ends
     # when what is left of it and what was written in it fit into the blackout.
-    dirtying = EvenWrites(ratio * bandwidth, working_set_bytes=1e9 * memory)
+    dirtying = even_writes(ratio * bandwidth, working_set_bytes=1e9 * memory)
     limits = MigrationLimits(blackout_s=0.05, resume_s=0.0, timeout_s=math.inf)
     found = migrate(memory, dirtying, bandwidth_bytes_per_s=bandwidth, limits=limits)
     assert found.converged
@@ -64,20 +63,20 @@ def test_rounds_of_a_migration_shrink_geometrically(
 
 
 def test_a_machine_that_writes_faster_than_the_network_never_gets_there() -> None:
-    dirtying = EvenWrites(2e9, working_set_bytes=1e12)
+    dirtying = even_writes(2e9, working_set_bytes=1e12)
     limits = MigrationLimits(timeout_s=120.0)
     found = migrate(20e9, dirtying, bandwidth_bytes_per_s=1e9, limits=limits)
     assert not found.converged
     assert found.duration_s == 120.0
     # But one that writes the same few pages again and again does.
-    few = EvenWrites(2e9, working_set_bytes=0.2e9)
+    few = even_writes(2e9, working_set_bytes=0.2e9)
     assert migrate(20e9, few, bandwidth_bytes_per_s=1e9, limits=limits).converged
 
 
 def test_an_idle_machine_is_sent_once() -> None:
     found = migrate(
         56e9,
-        EvenWrites(0.0, 0.0),
+        even_writes(0.0, 0.0),
         bandwidth_bytes_per_s=21.2e9 / 8,
         limits=MigrationLimits(resume_s=0.0),
     )

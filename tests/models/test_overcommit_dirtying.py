@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 
 from evidence.overcommit.adaptive_rate import AdaptiveRate, migrate_adaptively
 from forecache.models.layouts.generations import KeyLayout
-from forecache.models.over_time.overcommit.dirtying import (
-    PAGE_BYTES,
-    EvenWrites,
-    ItemWrites,
-    Together,
-    bytes_per_key,
-    key_writes,
-)
 from forecache.models.over_time.overcommit.manager import dirtying_of
-from forecache.models.over_time.overcommit.precopy import MigrationLimits, migrate
+from forecache.models.over_time.overcommit.precopy import (
+    PAGE_BYTES,
+    MigrationLimits,
+    bytes_per_key,
+    even_writes,
+    item_writes,
+    key_writes,
+    migrate,
+    writes_together,
+)
 from forecache.models.over_time.overcommit.schema import Machines
 from forecache.models.scenario.workload import Zipf
 
@@ -39,13 +40,15 @@ def test_even_writes_to_pages_of_one_item_follow_the_closed_form(
 ) -> None:
     # W pages written at w a second: W (1 - exp(-w t / W)) of them are dirty after t. An item as
     # large as a page reaches into two, which twice as many writes to pages give as well.
-    items = ItemWrites(items=pages, item_bytes=PAGE_BYTES, writes_per_s=per_s, popularity="uniform")
+    items = item_writes(
+        items=pages, item_bytes=PAGE_BYTES, writes_per_s=per_s, popularity="uniform"
+    )
     reached = (2 * PAGE_BYTES - 1) / PAGE_BYTES
     expected = -pages * PAGE_BYTES * math.expm1(-reached * per_s * seconds / pages)
-    assert items.in_time(seconds) == pytest.approx(expected, rel=1e-6, abs=1e-3)
-    even = EvenWrites(per_s * PAGE_BYTES, pages * PAGE_BYTES)
+    assert items(seconds) == pytest.approx(expected, rel=1e-6, abs=1e-3)
+    even = even_writes(per_s * PAGE_BYTES, pages * PAGE_BYTES)
     closed = -pages * PAGE_BYTES * math.expm1(-per_s * seconds / pages)
-    assert even.in_time(seconds) == pytest.approx(closed)
+    assert even(seconds) == pytest.approx(closed)
 
 
 @pytest.mark.parametrize("exponent", [0.7, 0.99, 1.3])
@@ -53,7 +56,7 @@ def test_popular_keys_are_a_sum_over_keys(exponent: float) -> None:
     keys, per_s = 3_000, 2_000.0
     weights = np.arange(1, keys + 1) ** -exponent
     rates = per_s * weights / weights.sum()
-    found = ItemWrites(
+    found = item_writes(
         items=keys,
         item_bytes=256.0,
         writes_per_s=per_s,
@@ -63,7 +66,7 @@ def test_popular_keys_are_a_sum_over_keys(exponent: float) -> None:
     for seconds in (0.01, 0.1, 1.0, 10.0):
         clean = np.exp(-rates * seconds).mean() ** on_a_page
         expected = keys * 256 * (1 - clean)
-        assert found.in_time(seconds) == pytest.approx(expected, rel=0.02)
+        assert found(seconds) == pytest.approx(expected, rel=0.02)
 
 
 def test_items_laid_out_at_random_make_as_many_pages_dirty_as_drawn_ones() -> None:
@@ -77,9 +80,9 @@ def test_items_laid_out_at_random_make_as_many_pages_dirty_as_drawn_ones() -> No
         first_byte = place[draws.choice(keys, writes, p=weights / weights.sum())] * 512
         pages = np.concatenate([first_byte // PAGE_BYTES, (first_byte + 511) // PAGE_BYTES])
         dirty.append(len(np.unique(pages)) * PAGE_BYTES)
-    found = ItemWrites(items=keys, item_bytes=512, writes_per_s=writes, popularity=Zipf(zipf=0.99))
+    found = item_writes(items=keys, item_bytes=512, writes_per_s=writes, popularity=Zipf(zipf=0.99))
     # Here items don't straddle pages, so that 8 instead of 8.998 are on each.
-    assert np.mean(dirty) < found.in_time(1.0) < 1.12 * np.mean(dirty)
+    assert np.mean(dirty) < found(1.0) < 1.12 * np.mean(dirty)
 
 
 @given(
@@ -107,7 +110,7 @@ def test_dirty_memory_rises_with_time_and_stays_within_the_data(
         writes_per_s=writes_per_s,
         popularity="uniform" if zipf is None else Zipf(zipf=zipf),
     )
-    dirty = [writes.in_time(seconds) for seconds in (0.0, 0.01, 1.0, 60.0, 1e6)]
+    dirty = [writes(seconds) for seconds in (0.0, 0.01, 1.0, 60.0, 1e6)]
     assert dirty[0] == pytest.approx(0.0, abs=1e-3)
     assert all(a <= b * (1 + 1e-12) for a, b in pairwise(dirty))
     whole = keys * bytes_per_key(layout, keys=keys, key_bytes=16, value_bytes=value_bytes)
@@ -125,7 +128,7 @@ def test_reads_write_what_notes_the_last_use_and_no_values() -> None:
             writes_per_s=writes_per_s,
             popularity="uniform",
         )
-        return writes.in_time(1e9)
+        return writes(1e9)
 
     # Redis keeps it in an object of 16 bytes, Valkey in one that the key is part of.
     assert dirty("dict", 1_000, 0) == pytest.approx(16 * MB, rel=0.01)
@@ -139,14 +142,14 @@ def test_a_scenario_says_what_its_engines_are_asked() -> None:
     machines = Machines.model_validate({"count": 1, "requests": asked})
     small, large = (dirtying_of(machines, gb * 1e9) for gb in (1, 8))
     # All keys and all rates grow with the machine; tables double at different sizes.
-    assert large.in_time(10.0) == pytest.approx(8 * small.in_time(10.0), rel=0.1)
+    assert large(10.0) == pytest.approx(8 * small(10.0), rel=0.1)
     # 10,000 writes reach about 1.25 pages each, those and the reads' objects and entries.
-    assert 20_000 * PAGE_BYTES < small.in_time(10.0) < 60_000 * PAGE_BYTES
+    assert 20_000 * PAGE_BYTES < small(10.0) < 60_000 * PAGE_BYTES
 
 
 def test_each_page_is_held_up_once_in_a_round() -> None:
     # Nothing is written twice: as many pages as are written before the machine stops.
-    writes = EvenWrites(0.2e9, 1e18)
+    writes = even_writes(0.2e9, 1e18)
     limits = MigrationLimits(blackout_s=0.05, resume_s=0.0)
     found = migrate(10e9, writes, bandwidth_bytes_per_s=1e9, limits=limits)
     running_s = found.duration_s - found.blackout_s
@@ -158,7 +161,7 @@ def test_each_page_is_held_up_once_in_a_round() -> None:
     # A set of a few pages costs that many in each round, however often they are written.
     few = migrate(
         10e9,
-        EvenWrites(1e12, 1e6),
+        even_writes(1e12, 1e6),
         bandwidth_bytes_per_s=1e9,
         limits=MigrationLimits(within_rounds=False),
     )
@@ -167,10 +170,10 @@ def test_each_page_is_held_up_once_in_a_round() -> None:
 
 def test_after_a_round_only_what_was_written_in_it_is_left() -> None:
     limits = MigrationLimits(blackout_s=0.3, resume_s=0.02, within_rounds=False)
-    idle = migrate(56e9, EvenWrites(0, 0), bandwidth_bytes_per_s=1e9, limits=limits)
+    idle = migrate(56e9, even_writes(0, 0), bandwidth_bytes_per_s=1e9, limits=limits)
     assert idle.blackout_s == pytest.approx(0.02)
     assert idle.duration_s == pytest.approx(56.02)
-    busy = migrate(10e9, EvenWrites(0.1e9, 1e18), bandwidth_bytes_per_s=1e9, limits=limits)
+    busy = migrate(10e9, even_writes(0.1e9, 1e18), bandwidth_bytes_per_s=1e9, limits=limits)
     # Rounds of 10, 1 and 0.1 s; the last wrote 10 MB.
     assert busy.rounds == 2
     assert busy.blackout_s == pytest.approx(0.12, rel=1e-3)
@@ -186,11 +189,11 @@ def test_an_adaptive_rate_follows_what_is_written_until_it_is_too_much() -> None
         )
 
     # Nothing is written: one slow round.
-    idle = moved(EvenWrites(0, 0))
+    idle = moved(even_writes(0, 0))
     assert (idle.rounds, idle.duration_s, idle.blackout_s) == (1, 50.01, 0.01)
     # A steady trickle: the first round and then ever fewer until 256 KiB are left.
-    slow = moved(EvenWrites(1e6, 1e18))
+    slow = moved(even_writes(1e6, 1e18))
     assert slow.blackout_s <= 0.01 + 256 * 1024 / 100e6
     # Some pages written faster than may be sent: they are what is left.
-    hot = moved(Together([EvenWrites(1e6, 1e18), EvenWrites(1e9, 20e6)]))
+    hot = moved(writes_together([even_writes(1e6, 1e18), even_writes(1e9, 20e6)]))
     assert hot.blackout_s == pytest.approx(0.01 + 20e6 / 100e6, rel=0.05)

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from forecache.models.over_time.overcommit.demand import TracedDemand
+from forecache.models.over_time.overcommit.demand import TracedDemand, read_trace
 from forecache.models.over_time.overcommit.manager import dirtying_of
 from forecache.models.over_time.overcommit.run import run_overcommit
 from forecache.models.over_time.overcommit.schema import Machines, OvercommitScenario
-from forecache.models.over_time.overcommit.traces import read_trace
 from forecache.sim.errors import InputError
 
 DATA = Path(__file__).parent / "data" / "traces"
@@ -200,8 +199,8 @@ def test_requests_of_a_trace_take_the_place_of_rates() -> None:
     rates = {"reads_per_s_per_gb": 90, "writes_per_s_per_gb": 10}
     machines = Machines.model_validate({"count": 1, "requests": rates})
     by_rate, by_trace = dirtying_of(machines, 4e9), dirtying_of(machines, 4e9, 400.0)
-    assert by_rate.in_time(5.0) == pytest.approx(by_trace.in_time(5.0))
-    assert dirtying_of(machines, 4e9, 4_000.0).in_time(5.0) > 5 * by_rate.in_time(5.0)
+    assert by_rate(5.0) == pytest.approx(by_trace(5.0))
+    assert dirtying_of(machines, 4e9, 4_000.0)(5.0) > 5 * by_rate(5.0)
 
 
 def test_a_fleet_lives_on_a_trace() -> None:

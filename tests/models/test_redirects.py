@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from forecache.models.over_time.cluster.slots.slot_map import drawing_mean, drawing_s, learned
+from evidence.validation.dip import drawing_mean, drawing_s
+from forecache.models.over_time.cluster.slots import learned
 
 
 def test_redirects_while_slots_move_are_those_of_single_clients() -> None:

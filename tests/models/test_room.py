@@ -22,8 +22,7 @@ from forecache.models.footprint.limits import (
 from forecache.models.footprint.node import node_room
 from forecache.models.footprint.schema import Forking
 from forecache.models.layouts.slabs import bytes_of_keys, keys_that_fit
-from forecache.models.over_time.cluster.memory import MemoryWatch
-from forecache.models.over_time.cluster.nodes import NodeKind, Nodes
+from forecache.models.over_time.cluster.nodes import MemoryWatch, NodeKind, Nodes
 from forecache.models.prices.table import load_prices
 from forecache.models.scenario.schema import Scenario
 
@@ -153,9 +152,9 @@ def test_memcached_keeps_whole_pages() -> None:
 def test_a_cluster_tells_when_its_data_no_longer_fit() -> None:
     limit = machine_limit("r7g.large", 16 * GIB)
     kind = NodeKind("node", None, None, 1, 1, server_bytes=1e6, limit=limit)  # type: ignore[arg-type]
-    nodes = Nodes(timeout_steps=1, connect_timeout_steps=1)
+    nodes = Nodes(kind, timeout_steps=1, connect_timeout_steps=1)
     for shard in range(2):
-        nodes.add(kind, shard=shard)
+        nodes.add(shard=shard)
     watch = MemoryWatch(nodes, connection_bytes=2_000.0)
     nodes.data_bytes[:] = 10 * GIB
     assert watch.look(1.0) == 10 * GIB + 1e6

@@ -8,18 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecache.hwprofiles.files import parse
+from forecache.models.over_time.caching import Filling
 from forecache.models.over_time.cluster import cluster as cluster_module
-from forecache.models.over_time.cluster.load.clients import ConnectionWork
-from forecache.models.over_time.cluster.nodes import NodeKind
+from forecache.models.over_time.cluster.nodes import ConnectionWork, NodeKind
 from forecache.models.over_time.cluster.surrogate import LOADS, QUANTILES, Surrogate
-from forecache.models.over_time.filling import Filling
 from forecache.models.over_time.serverless import run as run_module
 from forecache.models.over_time.serverless import scaling as scaling_module
-from forecache.models.over_time.serverless import versions as versions_module
+from forecache.models.over_time.serverless import schema as versions_module
 from forecache.models.over_time.serverless.run import Meter, ServerlessCache
 from forecache.models.over_time.serverless.scaling import behind_proxy, hop, let_through
-from forecache.models.over_time.serverless.schema import ServerlessScenario
-from forecache.models.over_time.serverless.versions import known_versions, load_version
+from forecache.models.over_time.serverless.schema import (
+    ServerlessScenario,
+    known_versions,
+    load_version,
+)
 from forecache.models.prices.table import load_prices
 from forecache.models.scenario.workload import HotSet, HotSetPopularity, Zipf
 from forecache.sim.errors import InputError

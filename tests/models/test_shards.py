@@ -8,13 +8,13 @@ from forecache.hwprofiles.files import parse
 from forecache.models.footprint.schema import Strings
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
-from forecache.models.over_time.cluster.load.clients import ConnectionWork
-from forecache.models.over_time.cluster.load.recent import LOOK_S
-from forecache.models.over_time.cluster.nodes import NodeKind
+from forecache.models.over_time.cluster.migration import load_migration_profile
+from forecache.models.over_time.cluster.moving import LOOK_S
+from forecache.models.over_time.cluster.nodes import ConnectionWork, NodeKind
+from forecache.models.over_time.cluster.outage import failing_nodes
+from forecache.models.over_time.cluster.run import run as run_to_the_end
 from forecache.models.over_time.cluster.schema import ClusterScenario
-from forecache.models.over_time.cluster.slots.migration_work import load_migration_profile
-from forecache.models.over_time.cluster.slots.slot_map import SlotMap
-from forecache.models.over_time.cluster.slots.slots import SLOTS
+from forecache.models.over_time.cluster.slots import SLOTS
 from forecache.models.over_time.cluster.surrogate import QUANTILES, Surrogate
 from forecache.models.over_time.simulate_scenario import simulate
 from forecache.sim.errors import InputError
@@ -65,7 +65,7 @@ def scenario(
 
 def ran(asked):
     cluster = Cluster(parse(ClusterScenario, asked, file="test"), seed=1)
-    return cluster, cluster.run(), SlotMap.of(cluster)
+    return cluster, run_to_the_end(cluster), cluster.slots
 
 
 def fact(run, name):
@@ -282,9 +282,9 @@ def test_a_zone_takes_a_third_of_the_nodes_and_no_shard_with_it():
     # What is drawn is drawn again by the same seed, and not by all others.
     again = Cluster(parse(ClusterScenario, scenario([event], shards=6), file="test"), seed=1)
     fail = again.scenario.events[0]
-    assert sorted(failed_nodes(run)) == fail.chosen(again)
+    assert sorted(failed_nodes(run)) == failing_nodes(fail, again)
     others = [Cluster(again.scenario, seed=seed) for seed in range(2, 8)]
-    assert len({tuple(fail.chosen(other)) for other in others}) > 1
+    assert len({tuple(failing_nodes(fail, other)) for other in others}) > 1
 
 
 def test_a_replica_that_failed_is_read_from_until_it_is_declared_failed():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models.over_time.cluster.slots.slots import (
+from forecache.models.over_time.cluster.slots import (
     SLOTS,
     apply,
     crc16,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forecache.models.advice.answers import load_cases
 from forecache.models.over_time.cluster import surrogate as module
-from forecache.models.over_time.cluster.cluster import run_cluster
+from forecache.models.over_time.cluster.run import run_cluster
 from forecache.models.over_time.cluster.schema import ClusterScenario
 from forecache.models.over_time.cluster.surrogate import (
     QUANTILES,

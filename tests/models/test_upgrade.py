@@ -13,14 +13,13 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
 from forecache.models.over_time.cluster.failover import FailoverRules, hand_over_s
-from forecache.models.over_time.cluster.load.clients import ConnectionWork
-from forecache.models.over_time.cluster.nodes import NodeKind
+from forecache.models.over_time.cluster.migration import COMMAND_BYTES, NodeLoad
+from forecache.models.over_time.cluster.nodes import ConnectionWork, NodeKind
+from forecache.models.over_time.cluster.replacement import backlog_bytes, diskless, unreadable
+from forecache.models.over_time.cluster.run import run as run_to_the_end
 from forecache.models.over_time.cluster.schema import ClusterScenario
-from forecache.models.over_time.cluster.slots.migration import COMMAND_BYTES, NodeLoad
-from forecache.models.over_time.cluster.slots.slot_map import SlotMap
 from forecache.models.over_time.cluster.surrogate import QUANTILES, CapacityError, Surrogate
-from forecache.models.over_time.cluster.upgrade.steps import backlog_bytes, diskless, unreadable
-from forecache.models.over_time.cluster.upgrade.sync_work import (
+from forecache.models.over_time.cluster.sync import (
     NodeContent,
     full_sync,
     load_sync_profile,
@@ -90,7 +89,7 @@ def upgraded(
         name: value for name, value in (("cost", cost), ("cache", cache)) if value is not None
     }
     cluster = Cluster(parse(ClusterScenario, asked, file="test"), seed=1)
-    return cluster, cluster.run()
+    return cluster, run_to_the_end(cluster)
 
 
 def fact(run, name):
@@ -159,7 +158,7 @@ def test_rolling_takes_one_primary_away_at_a_time_and_for_no_longer_than_it_hand
     # Replicas come first: no primary is ever older than one that follows it.
     order = [each["node"] for each in steps(run) if each["step"] == "restart"]
     assert order == [3, 0, 4, 1, 5, 2]
-    assert [SlotMap.of(cluster).primary[shard] for shard in range(3)] == [3, 4, 5]
+    assert [cluster.slots.primary[shard] for shard in range(3)] == [3, 4, 5]
 
 
 def test_a_failover_that_others_have_to_find_out_takes_a_node_timeout_and_loses_requests():

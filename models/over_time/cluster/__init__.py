@@ -35,49 +35,48 @@ Counts are integers, and every run checks (`check_conservation` of `load.py`), p
 
 Modules
 -------
-`schema.py`        what a scenario of `kind: cluster` says
-`cluster.py`       `Cluster`: all that follows, and `run_cluster`
+State, none of which knows who acts on it:
+
+`schema.py`        what a scenario of `kind: cluster` says; `events.py` what may happen in it
 `surrogate.py`     capacity and latency of one kind of node, from the node model, cached
-`nodes.py`         `Nodes`: one row per node (a primary, a replica, a Memcached node)
+`nodes.py`         `NodeKind`: what nodes that are alike can do, new connections included;
+                   `Nodes`: one row per node (a primary, a replica, a Memcached node)
 `load/`            requests (1 to 6 above):
-  `load.py`          its clock, the SimPy process `Load.process`: draws and admits what begins in a
-                     step (1 and 2), has it done, and looks at what came of it
-  `clients.py`       `ClientFleet`: pods, workers, connections, retries; the autoscaler; what an
-                     accept and a handshake take, and who does them
   `cohorts.py`       the queueing block: integers, any number of queues side by side; and one step
                      of the load at every node (3 to 5)
   `native/`          the code in C behind it; `cluster.h` declares what it works on
-  `recent.py`        what clients asked of each node lately
-`slots/`           where the data are:
-  `slots.py`         keys, slots and shards, and the fewest moves
-  `slot_map.py`      `SlotMap`: those of a run, and the traffic that follows from them
-  `migration.py`     how long slots take to move, key by key or atomically
-  `migration_work.py`  what a move costs the main threads of source and target
-`placement.py`     on which machine and in which zone each node is
-`intervals.py`     how far off times of a run may be, from those of its steps
-`failover.py`      when nodes that fail are declared failed, and shards have a primary again
-`outage.py`        what nodes that fail do to the rest, until everybody is served again
-`upgrade/`         nodes get another version, rolling, blue-green or in place:
-  `upgrader.py`      the event from its beginning to its end, in each of these ways
-  `steps.py`         stop, save, restart, load, synchronise, hand over
-  `sync_work.py`     CPU time of writing, sending and loading data; how long a full sync takes
-  `watch.py`         what is left meanwhile, and what is lost
-  `report.py`        what is told of it
-`events/`          what happens at a time: to nodes, by clients, to slots, an upgrade
-`cache.py`         nodes that are a cache: what they hold, the database behind (`lookaside/`)
-`memory.py`        what data and connections weigh
-`cost.py`          what the nodes of a run cost
+  `clients.py`       `ClientFleet`: pods, workers, connections, retries; the autoscaler
+  `load.py`          its clock, the SimPy process `Load.process`: draws and admits what begins in a
+                     step (1 and 2), has it done, and looks at what came of it
 `record.py`        series, marks, facts, tables
+`slots.py`         keys, slots and shards, the fewest moves; `SlotMap`: those of a run, and the
+                   traffic that follows from them
+`placement.py`     on which machine and in which zone each node is
+`cache.py`         nodes that are a cache: what they hold, the database behind (`../caching.py`)
+`cost.py`          what the nodes of a run cost
+`cluster.py`       `Cluster`: all of that
+
+What happens to it, as SimPy processes:
+
+`run.py`           what each event does, those of a few lines in full, and `run_cluster`
+`moving.py`        slots that move under load; `migration.py` how long that takes, key by key or
+                   atomically, and what it costs the main threads of source and target
+`replacement.py`   a node is stopped, restarted as what it shall be, synchronised, made primary;
+                   `sync.py` has the CPU time of writing, sending and loading its data
+`upgrade.py`       nodes get another version: rolling, blue-green or in place
+`outage.py`        what nodes that fail do to the rest, until everybody is served again;
+                   `failover.py` when they are declared failed, and shards have a primary again
+`intervals.py`     how far off times of a run may be, from those of its steps
 
 To add an event
 ---------------
-A pydantic class `Event` in a module of `events/` (fields `event: Literal["name"]`, `at_s`, and
-its own) that has a method `happen(cluster)`, a generator of SimPy events, started at `at_s`; its
-place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
+A pydantic class `Event` in `events.py` (fields `event: Literal["name"]`, `at_s`, and its own), its
+place in `KINDS` there; and in `ACTIONS` of `run.py` a function of the event and the cluster, a
+generator of SimPy events that is started at `at_s`. What it may use of `cluster: Cluster`:
 
     cluster.env                               # the clock: yield cluster.env.timeout(3.0), seconds
     cluster.nodes.add(kind, shard=4)          # -> number of a new node; traffic 0 at first
-    cluster.nodes.check(self.node)            # raises FieldError unless there is such a node
+    cluster.nodes.check(event.node)           # raises FieldError unless there is such a node
     cluster.nodes.traffic[node] = 0.2         # share of the requests that go there
     claim = cluster.nodes.occupy(node, 0.3)   # background work takes 30% of its main thread ...
     claim.release()                           # ... until here
@@ -87,24 +86,23 @@ place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
     cluster.nodes.set_up(node)                # empty, unless with_data=True
     cluster.nodes.become(node, kind)          # it is of another kind; kind from cluster.kind_of
     cluster.nodes.break_connections(node, 1.0)  # clients find out when they use them next
+    cluster.nodes.close_connections(0.1)      # of all nodes, with the pods that had them
     cluster.nodes.data_bytes[node]            # memory of the data there
-    cluster.nodes.paid[node] = False          # it is no longer billed
-    cluster.nodes.spare_share(node)           # of its main thread, what the last step left
+    cluster.nodes.retire(node)                # it is gone, and no longer billed
     cluster.load.demand_factor = 1.5          # a factor on the scenario's demand from now on
     cluster.clients.pods += 10                # and .workers, .wanted_connections, .timeout_steps
     cluster.clients.held                      # workers that wait for something else than a node
-    cluster.clients.close_some(state, share=0.1)   # connections in `state = cluster.nodes.state`
-    slots = SlotMap.of(cluster)               # owners, shares; slots.spread() after a change
+    cluster.slots                             # owners, shares; slots.spread() after a change
     cluster.scenario, cluster.seed            # what was asked for; of whatever is random
-    cluster.after_step(function)              # function(step: Step) after every step of the load
-    cluster.at_the_end(function)              # function() after the last one
+    cluster.after_step(function)              # function(step: LoadStep) after every step
+    cluster.at_the_end.append(function)       # function() after the last one
     cluster.record.mark("shard 4 has its slots")
     cluster.record.fact("resize finished", 281.0, "s", note="")  # or an Estimate: an interval
     cluster.record.table(title, [("slots", ""), ("lasts", "s")], rows)
     cluster.record.gauge("keys to move", "", "progress", lambda: float)   # sampled at each report
 
 A field that does not fit the others raises `FieldError(field, found=..., valid=...)`
-(`forecache.hwprofiles.files`): in a pydantic validator of `Event`, or in `happen` where only the
+(`forecache.hwprofiles.files`): in a pydantic validator of `Event`, or in its action where only the
 run can tell, as `nodes.check` does; its message names the event's place in the file.
 
 A test goes to `tests/models/test_cluster.py` (nodes made up, no node model), `test_shards.py`

@@ -1,6 +1,6 @@
 """A cluster whose nodes are a cache: what they hold, and the database behind them.
 
-After every step of the load the requests that nodes answered are looked up (`lookaside`): those
+After every step of the load the requests that nodes answered are looked up (`caching.py`): those
 that miss go to the database, and so do, if clients do that, those whose node did not answer. Who
 waits for the database has no worker free for another request; storing what was fetched takes the
 nodes time.
@@ -9,26 +9,24 @@ nodes time.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from dataclasses import dataclass
 
 import numpy as np
+import simpy
 
 from forecache.sim.errors import InputError
 
 from ...layouts.slabs import chunk_bytes, keys_that_fit
 from ...memory.lines import rank_classes
 from ...scenario.workload import sizes_of
-from ..lookaside.contents import Contents
-from ..lookaside.database import Database, Lookaside
-from ..lookaside.hashing import groups_of, share_moved
-from ..lookaside.tier import Tier
-from .events.clients import NodeList
-from .nodes import Claim
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
-    from .load.load import LoadStep
+from ..caching import Contents, Database, Lookaside, Tier, groups_of, share_moved
+from .events import NodeList
+from .load.clients import ClientFleet
+from .load.load import Load, LoadStep
+from .nodes import Claim, Nodes
+from .record import ClusterRecord
+from .schema import ClusterScenario
 
 CLASSES = 40
 """Popularity classes of Zipf's law."""
@@ -67,21 +65,6 @@ class Upset:
     overloaded_s: float = 0.0
 
 
-@dataclass
-class CacheInterval:
-    """Sums since the last report."""
-
-    hits: float = 0.0
-    asked: float = 0.0
-    queries: float = 0.0
-    answered: float = 0.0
-    waited_s: float = 0.0
-    timed_out: float = 0.0
-    refused: float = 0.0
-    busy_s: float = 0.0
-    length_s: float = field(default=1e-12)
-
-
 class LookasideCache:
     """The cache's contents and its database, kept up with a cluster's load.
 
@@ -91,11 +74,23 @@ class LookasideCache:
         The scenario asks for what can't be simulated.
     """
 
-    def __init__(self, cluster: Cluster, described: Lookaside) -> None:
-        scenario = cluster.scenario
-        self._cluster = cluster
+    def __init__(
+        self,
+        scenario: ClusterScenario,
+        described: Lookaside,
+        env: simpy.Environment,
+        nodes: Nodes,
+        clients: ClientFleet,
+        load: Load,
+        record: ClusterRecord,
+        *,
+        shard_bytes: float,
+    ) -> None:
+        self._env, self._nodes, self._clients, self._record = env, nodes, clients, record
         self.described = described
-        lists = self._lists()
+        edits = [event for event in scenario.events if isinstance(event, NodeList)]
+        edits.sort(key=lambda edit: edit.at_s)
+        lists = [list(range(scenario.cluster.shards)), *(edit.numbers for edit in edits)]
         count = 1 + max(max(numbers) for numbers in lists)
         # Clients call nodes by their addresses, which are made up here.
         names = [f"10.0.{node // 250}.{node % 250 + 1}:11211" for node in range(count)]
@@ -113,7 +108,7 @@ class LookasideCache:
         if scenario.cluster.engine == "memcached":
             self.item_bytes = sum(part * chunk_bytes(key_bytes, size) for size, part in sizes)
         else:
-            self.item_bytes = cluster.shard_bytes * scenario.cluster.shards / scenario.data.keys
+            self.item_bytes = shard_bytes * scenario.cluster.shards / scenario.data.keys
         capacity = _EVERYTHING
         if described.memory_mib is not None:
             capacity = keys_that_fit(described.memory_mib * 2**20, key_bytes=key_bytes, sizes=sizes)
@@ -121,7 +116,7 @@ class LookasideCache:
             classes,
             self.groups,
             capacity_keys=[capacity] * count,
-            requests_per_s=cluster.load.mean_rps * scenario.clients.commands_per_request,
+            requests_per_s=load.mean_rps * scenario.clients.commands_per_request,
             duration_s=scenario.duration_s,
             warm=described.begins == "warm",
         )
@@ -134,19 +129,14 @@ class LookasideCache:
         self.upsets: list[Upset] = []
         self._steady = math.nan
         self._claims: dict[int, Claim] = {}
-        self._sums = CacheInterval()
+        self._sums: dict[str, float] = defaultdict(float)
+        """Since the last report."""
+        self._begin_interval()
         self._spread()
-        self._record()
-        cluster.clients.missing = 0.0 if described.begins == "warm" else 1.0
-        cluster.clients.room = self.tier.database.room(scenario.step)
-        cluster.after_step(self._step)
-
-    def _lists(self) -> list[list[int]]:
-        """All lists of nodes there will be, in the order of time."""
-        scenario = self._cluster.scenario
-        edits = [event for event in scenario.events if isinstance(event, NodeList)]
-        first = list(range(scenario.cluster.shards))
-        return [first, *(edit.numbers for edit in sorted(edits, key=lambda edit: edit.at_s))]
+        self._declare()
+        clients.missing = 0.0 if described.begins == "warm" else 1.0
+        clients.room = self.tier.database.room(scenario.step)
+        load.after_step.append(self._step)
 
     def begin_list(self, edit: NodeList) -> int:
         """The next list comes into use; returns its number."""
@@ -155,7 +145,7 @@ class LookasideCache:
         numbers = edit.numbers
         whole = numbers == list(range(len(numbers)))
         what = f"list of {len(numbers)} nodes" if whole else f"list of nodes {numbers}"
-        self._cluster.record.mark(f"{what}: {moved:.0%} of the keys belong to another one")
+        self._record.mark(f"{what}: {moved:.0%} of the keys belong to another one")
         self._upset(what, moved)
         return self._lists_begun
 
@@ -167,21 +157,21 @@ class LookasideCache:
         self._spread()
 
     def _spread(self) -> None:
-        nodes = self._cluster.nodes
+        nodes = self._nodes
         self._weights = self.contents.weights(list(self._mix))
         traffic = self.contents.traffic(self._weights)
         nodes.traffic[:] = 0.0
         nodes.traffic[: len(traffic)] = traffic[: nodes.count]
 
     def _upset(self, what: str, moved: float | None) -> None:
-        now_s = float(self._cluster.env.now)
+        now_s = float(self._env.now)
         self.upsets.append(Upset(now_s, what, moved, self._steady))
-        clients = self._cluster.clients
+        clients = self._clients
         clients.missing = min(1.0, clients.missing + (moved or 0.0))
 
     def _step(self, step: LoadStep) -> None:
         """Look up what the nodes answered in a step of the load."""
-        nodes = self._cluster.nodes
+        nodes = self._nodes
         count = len(self.contents.capacity)
         up = np.array([node < nodes.count and nodes.is_up(node) for node in range(count)])
         for node in nodes.came_back:
@@ -196,7 +186,7 @@ class LookasideCache:
         done = self.tier.step(reached, self._weights, step.length_s, straight=straight, up=up)
         # In the queue, and in service by Little's law.
         serving = done.answered / step.length_s * self.described.database.latency_ms / 1e3
-        clients, missed = self._cluster.clients, float(done.misses.sum())
+        clients, missed = self._clients, float(done.misses.sum())
         clients.held = round(self.tier.database.waiting + serving)
         asked = missed + float(done.hits.sum())
         clients.missing = missed / asked if asked > 0 else clients.missing
@@ -204,21 +194,23 @@ class LookasideCache:
         each = missed / done.queries if done.queries > 0 else 1.0
         clients.room = max(1.0, each) * self.tier.database.room(step.length_s)
         self._store(done.stored, step.length_s)
-        sums = self._sums
-        sums.hits += float(done.hits.sum())
-        sums.asked += float(done.hits.sum() + done.misses.sum())
-        sums.queries += done.queries
-        sums.answered += done.answered
-        sums.waited_s += done.wait_s * done.answered
-        sums.timed_out += done.timed_out
-        sums.refused += done.refused
-        sums.busy_s += done.busy * step.length_s
-        sums.length_s += step.length_s
+        for name, value in (
+            ("hits", float(done.hits.sum())),
+            ("asked", float(done.hits.sum() + done.misses.sum())),
+            ("queries", done.queries),
+            ("answered", done.answered),
+            ("waited_s", done.wait_s * done.answered),
+            ("timed_out", done.timed_out),
+            ("refused", done.refused),
+            ("busy_s", done.busy * step.length_s),
+            ("length_s", step.length_s),
+        ):
+            self._sums[name] += value
         self._watch(done.hit_share, done.busy, step)
 
     def _store(self, stored: np.ndarray, length_s: float) -> None:
         """Storing keys takes the nodes time in the next step."""
-        nodes = self._cluster.nodes
+        nodes = self._nodes
         held = self.contents.keys_held()
         for node in range(min(nodes.count, len(stored))):
             surrogate = nodes.kinds[nodes.kind[node]].surrogate
@@ -248,42 +240,45 @@ class LookasideCache:
         else:
             last.recovered_s = math.nan
 
-    def _record(self) -> None:
+    def _declare(self) -> None:
         """Series at every report."""
-        record = self._cluster.record
+        record, sums = self._record, self._sums
 
-        def per_s(name: str) -> float:
-            return float(getattr(self._sums, name) / self._sums.length_s)
+        def per_s(name: str, unit: str, panel: str, summed: str) -> None:
+            record.gauge(name, unit, panel, lambda: sums[summed] / sums["length_s"])
 
         def ratio(part: float, whole: float) -> float:
             return part / whole if whole > 0 else math.nan
 
-        record.gauge(
-            "hit rate", "share", "hit rate", lambda: ratio(self._sums.hits, self._sums.asked)
-        )
-        record.gauge("queries", "1/s", "database", lambda: per_s("queries"))
-        record.gauge("answered there", "1/s", "database", lambda: per_s("answered"))
-        record.gauge("database", "", "utilisation", lambda: per_s("busy_s"))
+        record.gauge("hit rate", "share", "hit rate", lambda: ratio(sums["hits"], sums["asked"]))
+        per_s("queries", "1/s", "database", "queries")
+        per_s("answered there", "1/s", "database", "answered")
+        per_s("database", "", "utilisation", "busy_s")
         latency_ms = self.described.database.latency_ms
         record.gauge(
             "wait and query of a miss",
             "ms",
             "latency",
-            lambda: latency_ms + 1e3 * ratio(self._sums.waited_s, self._sums.answered),
+            lambda: latency_ms + 1e3 * ratio(sums["waited_s"], sums["answered"]),
         )
-        record.gauge("given up at the database", "1/s", "errors", lambda: per_s("timed_out"))
-        record.gauge("refused by the database", "1/s", "errors", self._last_gauge)
+        per_s("given up at the database", "1/s", "errors", "timed_out")
 
-    def _last_gauge(self) -> float:
-        """The last series; begins a new interval."""
-        value = self._sums.refused / self._sums.length_s
-        self._sums = CacheInterval()
-        return value
+        def refused() -> float:
+            value = sums["refused"] / sums["length_s"]
+            self._begin_interval()
+            return value
+
+        # The last of these series.
+        record.gauge("refused by the database", "1/s", "errors", refused)
+
+    def _begin_interval(self) -> None:
+        self._sums.clear()
+        self._sums["length_s"] = 1e-12
 
     def finish(self) -> None:
         """Answers, after the last step; checks that no request was lost."""
         self.tier.check()
-        record, totals = self._cluster.record, self.tier.totals
+        record, totals = self._record, self.tier.totals
         asked = totals["to_cache"] + totals["straight"]
         for name, fact in (
             ("straight", "asked of the database for a node that failed"),

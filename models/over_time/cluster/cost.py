@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import Field
 
 from forecache.hwprofiles.catalogue import load_host
-from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
 from ...cost.bill import node_bill
 from ...cost.schema import PricedNodes
 from ...engines.profile import load_engine
-from ...prices.table import (
-    HOURS_A_MONTH,
-    CacheEngine,
-    HourlyPrice,
-    Payment,
-    load_prices,
-    served_engine,
-)
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
-    from .load.load import LoadStep
-    from .nodes import NodeKind
-    from .schema import ClusterNodes
-
-
-class NodeCost(Record):
-    """What a node costs: as the instance it runs on, or as a node of a managed service."""
-
-    node_type: str | None = None
-    """A type in the price table, such as cache.m7g.xlarge; without it a node costs what its host,
-    an instance of `forecache catalog`, does on demand."""
-    prices: str = "elasticache-us-east-1"
-    """A price table, or the path of one in a file of the same form."""
-    payment: Payment = "on_demand"
-    """How nodes of that type are paid."""
-    usd_per_month: float | None = Field(default=None, gt=0)
-    """Price of one node a month, where the table has none or you pay another one."""
+from ...prices.table import HOURS_A_MONTH, HourlyPrice, load_prices, served_engine
+from .load.load import Load, LoadStep
+from .nodes import NodeKind, Nodes
+from .record import ClusterRecord
+from .schema import ClusterNodes, NodeCost
 
 
 def node_price(cost: NodeCost, nodes: ClusterNodes) -> HourlyPrice:
@@ -62,7 +36,8 @@ def node_price(cost: NodeCost, nodes: ClusterNodes) -> HourlyPrice:
                 "instance in cluster.host, cost.node_type, or cost.usd_per_month."
             )
         return HourlyPrice(speed.price_usd_per_hour, f"{nodes.host} on demand")
-    table, engine = load_prices(cost.prices), _engine(nodes)
+    table = load_prices(cost.prices)
+    engine = served_engine(load_engine(nodes.engine, nodes.engine_version).engine)
     one = PricedNodes(type=cost.node_type, payment=cost.payment)
     try:
         bill = node_bill(one, engine, table, hours=HOURS_A_MONTH)
@@ -79,46 +54,42 @@ def node_price(cost: NodeCost, nodes: ClusterNodes) -> HourlyPrice:
     return HourlyPrice(bill.usd / HOURS_A_MONTH, note)
 
 
-def _engine(nodes: ClusterNodes) -> CacheEngine:
-    """Whose price a node has."""
-    return served_engine(load_engine(nodes.engine, nodes.engine_version).engine)
-
-
 class NodeBill:
-    """Adds node-hours up, step by step, and says what they cost."""
+    """Adds node-hours up, step by step, and says what they cost: `usd` so far."""
 
-    def __init__(self, cluster: Cluster, cost: NodeCost) -> None:
-        self._cluster = cluster
-        self._cost = cost
-        self._price = node_price(cost, cluster.scenario.cluster)
+    def __init__(
+        self,
+        cost: NodeCost,
+        described: ClusterNodes,
+        nodes: Nodes,
+        load: Load,
+        record: ClusterRecord,
+    ) -> None:
+        self._cost, self._nodes, self._record = cost, nodes, record
+        self._price = node_price(cost, described)
         self._prices: dict[NodeKind, HourlyPrice] = {}
-        self._node_s = self._usd = 0.0
-        cluster.after_step(self._add)
-        cluster.record.gauge("nodes", "USD", "cost so far", lambda: self.usd)
+        self._node_s = self.usd = 0.0
+        load.after_step.append(self._add)
+        record.gauge("nodes", "USD", "cost so far", lambda: self.usd)
 
     def price(self, kind: NodeKind, nodes: ClusterNodes) -> None:
         """Have nodes of a kind cost what these do."""
         self._prices[kind] = node_price(self._cost, nodes)
 
     def _add(self, step: LoadStep) -> None:
-        self._node_s += step.length_s * self._cluster.nodes.paid_count
-        self._usd += step.length_s / 3600.0 * self._usd_per_hour
+        self._node_s += step.length_s * self._nodes.paid_count
+        self.usd += step.length_s / 3600.0 * self._usd_per_hour
 
     @property
     def _usd_per_hour(self) -> float:
-        nodes = self._cluster.nodes
+        nodes = self._nodes
         count = np.bincount(nodes.kind[nodes.paid], minlength=len(nodes.kinds))
         each = [self._prices.get(kind, self._price).usd_per_hour for kind in nodes.kinds]
         return float(count @ np.array(each))
 
-    @property
-    def usd(self) -> float:
-        """What all nodes cost so far."""
-        return self._usd
-
     def finish(self) -> None:
         """Facts, after the last step."""
-        record, count = self._cluster.record, self._cluster.nodes.paid_count
+        record, count = self._record, self._nodes.paid_count
         an_hour = self._usd_per_hour
         record.fact("a node costs", self._price.usd_per_hour, "USD/h", self._price.note)
         for price in self._prices.values():

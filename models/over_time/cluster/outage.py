@@ -16,25 +16,20 @@ beginning (`failover.py`). In between clients see this (`clusterUpdateState` and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from forecache.hwprofiles.files import FieldError
+
 from ...engines.profile import load_engine
 from ...results.series import Cell
-from .events.base import EventProcess
-from .events.upgrade import Upgrade, UpgradeTo
+from ..recorder import Process
+from .cluster import Cluster
+from .events import FAILING, Fail, Upgrade, UpgradeTo
 from .failover import Failover, fail_over, rules_for
-from .placement import place_nodes
-from .slots.slot_map import SlotMap
-from .upgrade.steps import UpgradeSteps
-from .upgrade.upgrader import target_of
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
-    from .events.nodes import Fail
+from .replacement import Replacement
 
 _MOST_MARKS = 10
 """Nodes that are marked one by one."""
@@ -46,12 +41,88 @@ _UNDO_TIMEOUTS = 2.0
 """After which a primary that is back counts as working again (`clearNodeFailureIfNeeded`)."""
 
 
+def fail(event: Fail, cluster: Cluster) -> Process:
+    """Nodes fail, are noticed, are replaced, and come back."""
+    yield from Outage(event, cluster, failing_nodes(event, cluster)).run()
+
+
+def failing_nodes(event: Fail, cluster: Cluster) -> list[int]:
+    """Numbers of the nodes that fail, of those that run.
+
+    Raises
+    ------
+    FieldError
+        There are fewer, or there is no such node, shard, machine or zone.
+    """
+    slots, nodes = cluster.slots, cluster.nodes
+    rng = np.random.default_rng([cluster.seed, round(1e3 * event.at_s), 7020])
+    up = [node for node in range(nodes.count) if nodes.is_up(node) and nodes.paid[node]]
+    primary = {shard: node for shard in slots.shards if (node := slots.primary[shard]) in up}
+    replicas = [node for node in up if node not in set(primary.values())]
+    found = {
+        *_some(event, "primaries", {shard: [node] for shard, node in primary.items()}, rng),
+        *_some(event, "nodes", {node: [node] for node in up}, rng),
+    }
+    if isinstance(event.replicas, list):
+        found |= _of_shards(event.replicas, replicas, nodes.shard)
+    else:
+        found |= set(_some(event, "replicas", {node: [node] for node in replicas}, rng))
+    if event.machines is not None or event.zones is not None:
+        placed = cluster.placement()
+        for name, where, count in (
+            ("machines", placed.machine, placed.machines),
+            ("zones", placed.zone, placed.zones),
+        ):
+            on = {each: [n for n in up if where[n] == each] for each in range(count)}
+            found |= set(_some(event, name, on, rng))
+    if not found:
+        raise FieldError("nodes", found="no node that runs", valid="one that does")
+    return sorted(found)
+
+
+def _some(
+    event: Fail, field: str, there: dict[int, list[int]], rng: np.random.Generator
+) -> Iterable[int]:
+    """The nodes that a field means, of those that there are by number."""
+    asked = getattr(event, field)
+    if field == "primaries" and all(getattr(event, name) is None for name in FAILING):
+        asked = 1
+    if asked is None:
+        return []
+    if isinstance(asked, int):
+        if asked > len(there):
+            raise FieldError(
+                field, found=asked, valid=f"at most the {len(there)} {field} that there are"
+            )
+        numbers: Sequence[int] = sorted(there)
+        picked = rng.permutation(len(numbers))[:asked] if event.random else range(asked)
+        numbers = [numbers[each] for each in picked]
+    else:
+        numbers = asked
+    for number in numbers:
+        if number not in there:
+            known = f"one of {', '.join(map(str, sorted(there)[:20]))}" if there else "none"
+            raise FieldError(field, found=number, valid=known)
+    return [node for number in numbers for node in there[number]]
+
+
+def _of_shards(shards: Sequence[int], replicas: Sequence[int], shard_of: np.ndarray) -> set[int]:
+    """A replica of each shard, another one where it is named again."""
+    found: set[int] = set()
+    for shard in shards:
+        left = [node for node in replicas if shard_of[node] == shard and node not in found]
+        if not left:
+            raise FieldError("replicas", found=shard, valid="shards with a replica that runs")
+        found.add(left[0])
+    return found
+
+
 class Outage:
     """Some nodes of a cluster that fail at once, and what becomes of them."""
 
-    def __init__(self, asked: Fail, cluster: Cluster, nodes: list[int]) -> None:
-        self._asked, self._cluster = asked, cluster
-        self._slots = slots = SlotMap.of(cluster)
+    def __init__(self, event: Fail, cluster: Cluster, nodes: list[int]) -> None:
+        self._event, self._cluster = event, cluster
+        self._slots = slots = cluster.slots
         self._begun_s = float(cluster.env.now)
         shard_of = cluster.nodes.shard
         primaries = {node: shard for shard, node in slots.primary.items() if node is not None}
@@ -61,9 +132,9 @@ class Outage:
         self._before = (len(slots.shards), int(np.count_nonzero(cluster.nodes.paid)))
         self._back: dict[int, float] = {}
         self._uncovered = False
-        self._steps: UpgradeSteps | None = None
+        self._steps: Replacement | None = None
         for node in nodes:
-            cluster.nodes.set_down(node, silent=asked.silent)
+            cluster.nodes.set_down(node, silent=event.silent)
         self._read_from = {n for n in self._replicas if cluster.nodes.traffic[n] > 0}
         slots.unnoticed |= self._read_from
         self._found = self._fail_over()
@@ -78,16 +149,16 @@ class Outage:
         self._forget_what_comes_too_late()
 
     def _fail_over(self) -> Failover:
-        cluster, slots, asked = self._cluster, self._slots, self._asked
+        cluster, slots, event = self._cluster, self._slots, self._event
         described = cluster.scenario.cluster
         engine = load_engine(described.engine, described.engine_version)
-        how = {} if asked.ranked is None else {"ranked": asked.ranked}
+        how = {} if event.ranked is None else {"ranked": event.ranked}
         rules = rules_for(
             engine.engine,
             engine.version,
             primaries=len(slots.shards),
             replicas=described.replicas,
-            node_timeout_s=asked.node_timeout_s,
+            node_timeout_s=event.node_timeout_s,
             **how,
         )
         away = sum(
@@ -106,7 +177,7 @@ class Outage:
 
     def _forget_what_comes_too_late(self) -> None:
         """Nodes that are back before they are declared failed are no longer taken to be."""
-        back_s = self._asked.back_after_s
+        back_s = self._event.back_after_s
         if back_s is None:
             return
         for node, declared_s in self._declared.items():
@@ -115,21 +186,21 @@ class Outage:
                 if node in self._primaries.values():
                     self._elected[self._shard_of[node]] = math.inf
 
-    # --- what happens when ----------------------------------------------------------------------
+    # --- what happens when ------------------------------------------------------------------------
 
-    def run(self) -> EventProcess:
+    def run(self) -> Process:
         """Everything that follows, in its order."""
         env, found = self._cluster.env, self._found
         self._cluster.record.mark(self._words())
-        self._cluster.at_the_end(self._report)
+        self._cluster.at_the_end.append(self._report)
         happens: list[tuple[float, Callable[[], None]]] = [
             (found.suspected_s, partial(self._mark, "a node is suspected (PFAIL)")),
             (found.minority_s, self._no_majority),
             *((after_s, partial(self._declare, node)) for node, after_s in self._declared.items()),
             *((after_s, partial(self._elect, shard)) for shard, after_s in self._elected.items()),
         ]
-        if self._asked.back_after_s is not None:
-            happens.append((self._asked.back_after_s, self._come_back))
+        if self._event.back_after_s is not None:
+            happens.append((self._event.back_after_s, self._come_back))
         for after_s, action in sorted(happens, key=lambda each: each[0]):
             if math.isfinite(after_s):
                 yield env.timeout(max(0.0, self._begun_s + after_s - env.now))
@@ -208,29 +279,29 @@ class Outage:
         for node in self._declared:
             self._cluster.env.process(self._return(node))
 
-    def _catching_up(self) -> UpgradeSteps:
+    def _catching_up(self) -> Replacement:
         """How nodes get the data that they lack: as after an upgrade to what they run already."""
-        cluster, asked = self._cluster, self._asked
+        cluster, event = self._cluster, self._event
         described = cluster.scenario.cluster
         again = Upgrade(
             event="upgrade",
             at_s=self._begun_s,
             to=UpgradeTo(engine=described.engine, engine_version=described.engine_version),
-            persistence="snapshot" if asked.keeps_data else "none",
-            node_timeout_s=asked.node_timeout_s,
+            persistence="snapshot" if event.keeps_data else "none",
+            node_timeout_s=event.node_timeout_s,
         )
-        steps = UpgradeSteps(again, cluster, target_of(again, cluster), self._slots)
+        steps = Replacement(again, cluster)
         steps.recent.begin()
         return steps
 
-    def _return(self, node: int) -> EventProcess:
+    def _return(self, node: int) -> Process:
         """A node is the primary again that it was, or follows the one that there is now."""
         cluster, slots, shard = self._cluster, self._slots, self._shard_of[node]
         env, nodes = cluster.env, cluster.nodes
         if self._primaries.get(shard) == node and slots.primary[shard] == node:
             declared_s = self._declared[node]
             if math.isfinite(declared_s):
-                undone_s = declared_s + _UNDO_TIMEOUTS * self._asked.node_timeout_s
+                undone_s = declared_s + _UNDO_TIMEOUTS * self._event.node_timeout_s
                 yield env.timeout(max(0.0, self._begun_s + undone_s - env.now))
             if slots.primary[shard] == node:
                 self._resume(node, shard)
@@ -249,7 +320,7 @@ class Outage:
 
     def _resume(self, node: int, shard: int) -> None:
         """A primary that nobody has replaced serves its slots again."""
-        cluster, kept = self._cluster, self._asked.keeps_data
+        cluster, kept = self._cluster, self._event.keeps_data
         cluster.nodes.set_up(node, with_data=kept)
         self._slots.regain(shard)
         self._spread()
@@ -262,7 +333,7 @@ class Outage:
         self._mark_one(f"node {node} is the primary of shard {shard} again{without}")
         self._update_state()
 
-    # --- what is told ---------------------------------------------------------------------------
+    # --- what a run reports -----------------------------------------------------------------------
 
     def _words(self) -> str:
         """What fails."""
@@ -274,7 +345,7 @@ class Outage:
             found.append(f"{len(self._replicas)} of {nodes - primaries} replicas")
         words = f"{' and '.join(found)} fail"
         for name in ("machines", "zones"):
-            if (asked := getattr(self._asked, name)) is not None:
+            if (asked := getattr(self._event, name)) is not None:
                 some = ", ".join(map(str, asked)) if isinstance(asked, list) else f"{asked} in all"
                 words += f" ({name}: {some})"
         return words
@@ -303,7 +374,7 @@ class Outage:
             )
             fact("elections", found.elections)
         self._when_served()
-        if self._asked.back_after_s is not None and self._back:
+        if self._event.back_after_s is not None and self._back:
             last_s = max(self._back.values()) if len(self._back) == len(self._declared) else None
             fact("all nodes are back", last_s, "s", f"{len(self._back)} of {len(self._declared)}")
         self._table()
@@ -332,7 +403,7 @@ class Outage:
         self._when("clients are served again", max(times), "every slot has a node that answers")
 
     def _table(self) -> None:
-        placed = place_nodes(self._cluster)
+        placed = self._cluster.placement()
         rows: list[list[Cell]] = []
         for node, declared_s in list(self._declared.items())[:MOST_ROWS]:
             shard = self._shard_of[node]

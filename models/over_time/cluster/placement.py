@@ -12,16 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forecache.hwprofiles.files import FieldError
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
-    from .schema import ClusterNodes
 
 
 @dataclass(frozen=True)
@@ -82,13 +77,6 @@ def place(
     if isinstance(machines, int):
         machine = _deal(shards, np.arange(machines), zone_of)
     return NodePlacement(machine, np.asarray(zone_of[machine]), machines_there, zones_there)
-
-
-def place_nodes(cluster: Cluster) -> NodePlacement:
-    """Where all nodes are that the cluster has or had."""
-    nodes: ClusterNodes = cluster.scenario.cluster
-    shards = [int(shard) for shard in cluster.nodes.shard]
-    return place(shards, machines=nodes.machines, zones=nodes.zones)
 
 
 def _deal(

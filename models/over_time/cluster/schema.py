@@ -10,14 +10,13 @@ from pydantic import Field, model_validator
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
+from ...prices.table import Payment
 from ...scenario.arrivals import Arrivals, Bursts, RatePiece, read_trace
 from ...scenario.schema import TlsChoice
 from ...scenario.versions import EngineVersion
 from ...scenario.workload import Collections, Mix, Popularity, ValueSizes
-from ..lookaside.database import Lookaside
-from .cost import NodeCost
-from .events import KINDS, Event
-from .events.clients import NodeList
+from ..caching import Lookaside
+from .events import KINDS, Event, NodeList
 from .placement import place
 
 if TYPE_CHECKING:
@@ -221,6 +220,20 @@ class Demand(_Record):
         """How requests arrive, if not at `rate_rps`; reads the trace."""
         trace = None if self.trace is None else read_trace(self.trace)
         return Arrivals(self.rate_profile, self.bursts, trace)
+
+
+class NodeCost(_Record):
+    """What a node costs: as the instance it runs on, or as a node of a managed service."""
+
+    node_type: str | None = None
+    """A type in the price table, such as cache.m7g.xlarge; without it a node costs what its host,
+    an instance of `forecache catalog`, does on demand."""
+    prices: str = "elasticache-us-east-1"
+    """A price table, or the path of one in a file of the same form."""
+    payment: Payment = "on_demand"
+    """How nodes of that type are paid."""
+    usd_per_month: float | None = Field(default=None, gt=0)
+    """Price of one node a month, where the table has none or you pay another one."""
 
 
 class ClusterScenario(_Record):

@@ -1,28 +1,61 @@
-"""A run: large commands one after the other, and what others feel meanwhile."""
+"""A run: large commands one after the other on the place a scenario names, and what others feel."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forecache.hwprofiles import load_host
+from forecache.hwprofiles.network import Path, between, constant
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate
 
+from ...engines.profile import EngineProfile, EngineWork, load_engine
 from ...prediction.predict import DRAWS, Progress
 from ...prediction.system import UNCHECKED_DISCREPANCY
-from ...prediction.uncertainty import Z95, Draw
+from ...prediction.uncertainty import (
+    Z95,
+    Draw,
+    Drawn,
+    draw_engine,
+    draw_host,
+    draw_ranges,
+    host_ranges,
+    moved,
+)
 from ...results.intervals import RelativeError, interval_over_draws
-from ...results.series import Cell, Fact, Mark, Run, Series, Table
+from ...results.series import Cell, Mark, Run
 from ...scenario.versions import taken_as_newest
-from .scenario import LargeCommands
-from .timeline import Timed, base_latency_s, place_of, placed, service_s, timeline
-from .work import Chosen, load_work
+from ..recorder import Recorder
+from .commands import (
+    FIRST_TOUCH_RANGE_NS,
+    DataPlace,
+    Lasting,
+    Speed,
+    TransferClient,
+    TransferLink,
+    bulk_load,
+    flush,
+    keys_command,
+    large_get,
+    set_command,
+)
+from .scenario import ClientData, LargeCommand, LargeCommands, Server
+from .work import Chosen, TouchedSets, load_work
+
+_LOOPBACK_US = 10.0
+"""One way between two programs on one host: waking the receiver (assumed)."""
+
+_LOOPBACK_RANGE_US = (5.0, _LOOPBACK_US, 30.0)
 
 _MOST_REQUESTS = 30_000_000
 _BUCKETS = 400
@@ -35,45 +68,34 @@ def simulate_large_commands(
     """Run a scenario of `kind: large_commands`."""
     place, chosen = place_of(scenario)
     timed = timeline(scenario, place)
-    intervals = run_intervals(scenario, timed, chosen, seed=seed)
+    drawn = [
+        timeline(scenario, place_of(scenario, draw=Draw(seed, number))[0])
+        for number in range(DRAWS)
+    ]
+    intervals = RunIntervals(timed, drawn, chosen)
     end_s = max(timed[-1].end_s * 1.05, _LEAST_DURATION_S)
     duration_s = scenario.duration_s or end_s
     edges = np.linspace(0.0, duration_s, _BUCKETS + 1)
-    series = [
-        Series("busy with large commands", "", "main thread", _busy(timed, edges)),
-        Series("waiting to be sent", "bytes", "reply buffer", _buffered(timed, edges)),
-    ]
-    facts: list[Fact] = []
-    felt_columns: list[list[float | None]] = [[None, None] for _ in timed]
+    record = Recorder(edges[:-1].tolist())
+    others: list[list[float | None]] = [[None, None] for _ in timed]
     if scenario.load is not None and scenario.load.requests_per_s > 0:
-        felt_series, felt_facts, felt_columns = _felt(scenario, intervals, edges, seed, progress)
-        series = [*felt_series, *series]
-        facts += felt_facts
-    facts += [
-        _fact("longest time other clients wait", intervals.main_thread(_longest_s), "s"),
-        Fact("largest reply buffer", max(_reply_bytes(t) for t in timed), "bytes"),
-        _fact("main-thread time", intervals.main_thread(main_thread_s), "s"),
-    ]
-    return Run(
-        times_s=edges[:-1],
-        series=series,
-        facts=facts,
-        marks=[Mark(t.start_s, t.lasting.name) for t in timed],
-        tables=[*_tables(timed, felt_columns), _interval_table(intervals)],
-        warnings=_warnings(scenario, chosen),
+        others = _record_others(record, scenario, intervals, edges, seed, progress)
+    record.series("busy with large commands", "", "main thread", _busy(timed, edges))
+    record.series("waiting to be sent", "bytes", "reply buffer", _buffered(timed, edges))
+    longest_s = intervals.main_thread(
+        lambda timed: max(t.lasting.execution_ns for t in timed) / 1e9
     )
+    record.fact("longest time other clients wait", longest_s, "s")
+    record.fact("largest reply buffer", max(_reply_bytes(t) for t in timed), "bytes")
+    record.fact("main-thread time", intervals.main_thread(main_thread_s), "s")
+    record.marks = [Mark(t.start_s, t.lasting.name) for t in timed]
+    _record_tables(record, intervals, others)
+    record.warnings = _warnings(scenario, chosen)
+    return record.run()
 
 
 def _reply_bytes(timed: Timed) -> float:
     return timed.lasting.moved.total_bytes if timed.lasting.blocking else 0.0
-
-
-def _longest_s(timed: Sequence[Timed]) -> float:
-    return max(t.lasting.execution_ns for t in timed) / 1e9
-
-
-def _fact(name: str, found: Estimate, unit: str) -> Fact:
-    return Fact(name, found.value, unit, low=found.low, high=found.high)
 
 
 def _overlap(edges: np.ndarray, start_s: float, end_s: float) -> np.ndarray:
@@ -138,7 +160,7 @@ class _Others:
             self.arrival_s,
             service_s=service_s,
             blocks=[
-                Block(t.start_s + t.lasting.round_trip_ns / 2e9, t.lasting.execution_ns / 1e9)
+                (t.start_s + t.lasting.round_trip_ns / 2e9, t.lasting.execution_ns / 1e9)
                 for t in timed
                 if t.lasting.execution_ns > 0
             ],
@@ -182,153 +204,118 @@ def _others(scenario: LargeCommands, duration_s: float, seed: int) -> _Others:
     return _Others(arrival_s, rate, service, base_latency_s(scenario) - service, random)
 
 
-def _felt(
+def _record_others(
+    record: Recorder,
     scenario: LargeCommands,
     intervals: RunIntervals,
     edges: np.ndarray,
     seed: int,
     progress: Progress,
-) -> tuple[list[Series], list[Fact], list[list[float | None]]]:
+) -> list[list[float | None]]:
+    """What other clients feel; returns p99 and longest latency in ms beside each command."""
     others = _others(scenario, float(edges[-1]), seed)
     arrival, timed = others.arrival_s, intervals.timed
     progress(f"{others.rate_per_s * edges[-1]:,.0f} requests of others")
     found = others.latencies_s(timed)
-    felt = by_time(arrival, found, edges)
-    series = [
-        Series("p50", "ms", "latency of others", 1e3 * felt.p50_s),
-        Series("p99", "ms", "latency of others", 1e3 * felt.p99_s),
-        Series("longest", "ms", "latency of others", 1e3 * felt.max_s),
-    ]
-    facts = []
+    rows = by_time(arrival, found, edges)
+    for name, values_s in zip(("p50", "p99", "longest"), rows, strict=False):
+        record.series(name, "ms", "latency of others", 1e3 * values_s)
     if arrival.size:
-        base = base_latency_interval(scenario, seed=seed)
-        names = ("longest latency of others", "p99 of others", "p50 of others")
+        base = interval_over_draws(
+            base_latency_s(scenario),
+            [base_latency_s(scenario, draw=Draw(seed, number)) for number in range(DRAWS)],
+            error=Z95 * UNCHECKED_DISCREPANCY,
+        )
         ends = zip((base.low, base.high), intervals.ends(scenario), strict=True)
-        rows = zip(
-            names,
-            _felt_ms(found),
+        found_ms = zip(
+            ("longest latency of others", "p99 of others", "p50 of others"),
+            _quantiles_ms(found),
             *(
-                _felt_ms(others.latencies_s(commands, slower=end / base.value))
+                _quantiles_ms(others.latencies_s(commands, slower=end / base.value))
                 for end, commands in ends
             ),
             strict=True,
         )
         # A command that begins later, since the one before it lasts longer, meets other requests.
-        facts = [
-            Fact(name, value, "ms", low=min(value, low), high=max(value, high))
-            for name, value, low, high in rows
-        ]
-    columns: list[list[float | None]] = []
+        for name, value, low, high in found_ms:
+            record.fact(name, Estimate(value, min(value, low), max(value, high)), "ms")
+    beside: list[list[float | None]] = []
     for t in timed:
         low, high = np.searchsorted(arrival, (t.start_s, t.end_s))
         here = found[low:high]
-        columns.append(
-            [None, None]
-            if not here.size
-            else [1e3 * float(np.quantile(here, 0.99)), 1e3 * float(here.max())]
+        beside.append(
+            [1e3 * float(np.quantile(here, 0.99)), 1e3 * float(here.max())]
+            if here.size
+            else [None, None]
         )
-    return series, facts, columns
+    return beside
 
 
-def _felt_ms(found: Times) -> list[float]:
+def _quantiles_ms(found: Times) -> list[float]:
     """The longest latency, p99 and p50."""
     return [1e3 * float(np.quantile(found, quantile)) for quantile in (1.0, 0.99, 0.5)]
 
 
-def _interval_table(intervals: RunIntervals) -> Table:
-    """How long each command lasts, and keeps the main thread, with 95% intervals."""
+def _record_tables(
+    record: Recorder, intervals: RunIntervals, others: Sequence[Sequence[float | None]]
+) -> None:
+    timed = intervals.timed
+    record.table(
+        "commands",
+        [
+            *(("at", "s"), ("command", ""), ("elements", ""), ("lasts", "s")),
+            *(("main thread", "s"), ("moved", "bytes"), ("bound by", "")),
+            *(("p99 of others", "ms"), ("longest of others", "ms")),
+        ],
+        [
+            [
+                *(t.start_s, t.lasting.name, t.lasting.elements, t.lasting.lasts_ns / 1e9),
+                *(t.lasting.main_thread_ns / 1e9, t.lasting.moved.total_bytes, t.lasting.binds),
+                *beside,
+            ]
+            for t, beside in zip(timed, others, strict=True)
+        ],
+    )
+    record.table(
+        "where the time goes",
+        [
+            *(("command", ""), ("blocks", "s"), ("waits for memory", "s"), ("server", "s")),
+            *(("network", "s"), ("client", "s"), ("prints", "s"), ("in background", "s")),
+        ],
+        [
+            [
+                t.lasting.name,
+                *(t.lasting.execution_ns / 1e9, t.lasting.main.waiting_ns / 1e9),
+                *(t.lasting.moved.server_ns / 1e9, t.lasting.moved.network_ns / 1e9),
+                *(t.lasting.moved.client_ns / 1e9, t.lasting.print_ns / 1e9),
+                t.lasting.background_ns / 1e9,
+            ]
+            for t in timed
+        ],
+    )
 
     def row(index: int) -> list[Cell]:
         lasts = intervals.lasts(lambda timed: timed[index].lasting.lasts_ns / 1e9)
         main = intervals.main_thread(lambda timed: timed[index].lasting.main_thread_ns / 1e9)
-        name = intervals.timed[index].lasting.name
-        return [name, lasts.low, lasts.high, main.low, main.high]
+        return [timed[index].lasting.name, lasts.low, lasts.high, main.low, main.high]
 
-    return Table(
+    record.table(
         "95% intervals",
         [
-            ("command", ""),
-            ("lasts, from", "s"),
-            ("to", "s"),
-            ("main thread, from", "s"),
-            ("to", "s"),
+            *(("command", ""), ("lasts, from", "s"), ("to", "s")),
+            *(("main thread, from", "s"), ("to", "s")),
         ],
-        [row(index) for index in range(len(intervals.timed))],
+        [row(index) for index in range(len(timed))],
     )
 
 
-def _tables(timed: list[Timed], felt: list[list[float | None]]) -> list[Table]:
-    commands: list[list[Cell]] = [
-        [
-            t.start_s,
-            t.lasting.name,
-            t.lasting.elements,
-            t.lasting.lasts_ns / 1e9,
-            t.lasting.main_thread_ns / 1e9,
-            t.lasting.moved.total_bytes,
-            t.lasting.binds,
-            *others,
-        ]
-        for t, others in zip(timed, felt, strict=True)
-    ]
-    parts: list[list[Cell]] = [
-        [
-            t.lasting.name,
-            t.lasting.execution_ns / 1e9,
-            t.lasting.main.waiting_ns / 1e9,
-            t.lasting.moved.server_ns / 1e9,
-            t.lasting.moved.network_ns / 1e9,
-            t.lasting.moved.client_ns / 1e9,
-            t.lasting.print_ns / 1e9,
-            t.lasting.background_ns / 1e9,
-        ]
-        for t in timed
-    ]
-    return [
-        Table(
-            "commands",
-            [
-                ("at", "s"),
-                ("command", ""),
-                ("elements", ""),
-                ("lasts", "s"),
-                ("main thread", "s"),
-                ("moved", "bytes"),
-                ("bound by", ""),
-                ("p99 of others", "ms"),
-                ("longest of others", "ms"),
-            ],
-            commands,
-        ),
-        Table(
-            "where the time goes",
-            [
-                ("command", ""),
-                ("blocks", "s"),
-                ("waits for memory", "s"),
-                ("server", "s"),
-                ("network", "s"),
-                ("client", "s"),
-                ("prints", "s"),
-                ("in background", "s"),
-            ],
-            parts,
-        ),
-    ]
-
-
-def _versions(scenario: LargeCommands) -> list[tuple[str, str]]:
-    """Engine and version of the server, and of the client where it names one."""
+def _warnings(scenario: LargeCommands, chosen: Chosen) -> list[str]:
     asked = [(scenario.engine, scenario.engine_version)]
     if scenario.client.version is not None:
         engine, _, version = scenario.client.version.partition(" ")
         asked.append((engine, version))
-    return list(dict.fromkeys(asked))
-
-
-def _warnings(scenario: LargeCommands, chosen: Chosen) -> list[str]:
     found = []
-    for engine, version in _versions(scenario):
+    for engine, version in dict.fromkeys(asked):
         taken_as = load_work(engine, version).taken_as
         if taken_as is not None:
             found.append(taken_as_newest(engine, version, taken_as))
@@ -338,6 +325,241 @@ def _warnings(scenario: LargeCommands, chosen: Chosen) -> list[str]:
             f"not on {scenario.engine} {scenario.engine_version}."
         )
     return found
+
+
+# --- the commands, one after the other ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A command at its place in the run."""
+
+    start_s: float
+    lasting: Lasting
+
+    @property
+    def executed_s(self) -> float:
+        """When its execution ends, or a bulk load begins."""
+        one_way = self.lasting.round_trip_ns / 2e9
+        return self.start_s + one_way + self.lasting.execution_ns / 1e9
+
+    @property
+    def streamed_s(self) -> float:
+        """When the last byte has come."""
+        return self.executed_s + self.lasting.stream_ns / 1e9
+
+    @property
+    def end_s(self) -> float:
+        """When the client has printed all of it."""
+        return self.start_s + self.lasting.lasts_ns / 1e9
+
+
+def place_of(
+    scenario: LargeCommands,
+    *,
+    values: Mapping[str, float] | None = None,
+    client_values: Mapping[str, float] | None = None,
+    draw: Drawn | None = None,
+) -> tuple[DataPlace, Chosen]:
+    """Engine, hosts, link and client of a scenario.
+
+    Parameters
+    ----------
+    values, client_values
+        Speeds of the server's or the client's host to use instead, by `HostSpeed` field.
+    draw
+        Where in their ranges all other numbers lie; at their values without it.
+    """
+    chosen = load_work(scenario.engine, scenario.engine_version)
+    given = scenario.client
+    host, far = _speeds(scenario, values or {}, client_values or {}, draw)
+    client_work = chosen.work.client
+    if given.version is not None:
+        engine, _, version = given.version.partition(" ")
+        client_work = load_work(engine, version).work.client
+    work = chosen.work
+    if draw is not None:
+        work, client_work = work.drawn(draw), client_work and client_work.drawn(draw)
+    client = TransferClient(
+        speed=Speed(
+            far,
+            first_touch_ns=_first_touch_ns(given, draw),
+            copied_page_ns=given.copied_page_ns,
+        ),
+        work=None if given.element_ns is not None else client_work,
+        element_ns=given.element_ns or 0.0,
+        byte_ns=given.byte_ns,
+    )
+    known = _engine_work(_profile(scenario.engine, scenario.engine_version), draw)
+    touch_scale = scenario.server.touch_scale
+    if touch_scale is None:
+        touch_scale = known.touch_scale
+    server = Speed(
+        host, touch_scale=touch_scale, first_touch_ns=_first_touch_ns(scenario.server, draw)
+    )
+    link = _link(scenario, host, far, draw)
+    return DataPlace(work, server, link, client, known.kernel_scale), chosen
+
+
+def _speeds(
+    scenario: LargeCommands,
+    values: Mapping[str, float],
+    client_values: Mapping[str, float],
+    draw: Drawn | None,
+) -> tuple[HostSpeed, HostSpeed]:
+    """Of the server's and the client's host. Two of one kind are as fast as each other."""
+    profile = load_host(scenario.host)
+    drawn = {} if draw is None else draw_host(profile, draw)
+    host = profile.speed({**drawn, **values})
+    if scenario.client.host is None:
+        return host, host
+    other = load_host(scenario.client.host)
+    if draw is not None and other.id != profile.id:
+        drawn = draw_ranges("client host", host_ranges(other), draw)
+    return host, other.speed({**drawn, **client_values})
+
+
+def _first_touch_ns(given: Server | ClientData, draw: Drawn | None) -> float:
+    if draw is None or "first_touch_ns" in given.model_fields_set:
+        return given.first_touch_ns
+    return moved(FIRST_TOUCH_RANGE_NS, draw.normal("first touch of a page"))
+
+
+def _engine_work(profile: EngineProfile, draw: Drawn | None) -> EngineWork:
+    return profile.engine_work({} if draw is None else draw_engine(profile, draw))
+
+
+@lru_cache(maxsize=8)
+def _profile(engine: str, version: str) -> EngineProfile:
+    """The profile of an engine's small commands."""
+    return load_engine(engine, version)
+
+
+def _link(
+    scenario: LargeCommands, host: HostSpeed, far: HostSpeed, draw: Drawn | None
+) -> TransferLink:
+    given = scenario.network
+    local = scenario.client.host is None
+    path = Path([]) if local else between(host, far)
+    if given.gbit_per_s is not None:
+        path = Path([constant(given.gbit_per_s)])
+    one_way = max(host.network_one_way_us, far.network_one_way_us)
+    if local:
+        z = 0.0 if draw is None else draw.normal("one way on one host")
+        one_way = moved(_LOOPBACK_RANGE_US, z)
+    return TransferLink(
+        path=path,
+        one_way_us=one_way if given.one_way_us is None else given.one_way_us,
+        mtu_bytes=min(host.network_mtu_bytes, far.network_mtu_bytes),
+    )
+
+
+def lasting_of(
+    command: LargeCommand, scenario: LargeCommands, place: DataPlace, *, fresh: bool = True
+) -> Lasting:
+    """What one command of a scenario takes."""
+    sets, strings = scenario.data.sets, scenario.data.strings
+    if command.command == "get":
+        size = command.value_bytes
+        assert size is not None  # the schema says so
+        # Redis to 3.2 puts the value itself into the list of replies (addReplyBulk, networking.c).
+        from_bytes = _profile(scenario.engine, scenario.engine_version).reply_reference_bytes
+        copies = from_bytes is None or size < from_bytes
+        return large_get(place, value_bytes=size, copies=copies, fresh=fresh)
+    if command.command == "keys":
+        keys = (sets.count if sets else 0) + (strings.keys if strings else 0)
+        key_bytes = strings.key_bytes if strings else sets.key_bytes if sets else 16
+        return keys_command(place, keys=keys, key_bytes=key_bytes, fresh=fresh)
+    if command.command == "flushdb":
+        members = (sets.count * sets.members if sets else 0) + (strings.keys if strings else 0)
+        size = sets.member_bytes if sets else strings.key_bytes if strings else 16
+        return flush(place, members=members, member_bytes=size, mode=command.mode)
+    assert sets is not None  # the schema says so
+    if command.command == "import":
+        return bulk_load(
+            place,
+            sets=sets.count,
+            members=sets.members,
+            member_bytes=sets.member_bytes,
+            key_bytes=sets.key_bytes,
+            inline=command.form == "inline",
+        )
+    one = command.command == "smembers"
+    shared = sets.members if command.same_key else round(sets.members * (command.overlap or 0.0))
+    return set_command(
+        place,
+        command.command,
+        TouchedSets(
+            first=sets.members,
+            second=0 if one else sets.members,
+            shared=0 if one else shared,
+            same_key=command.same_key,
+            member_bytes=sets.member_bytes,
+        ),
+        fresh=fresh,
+    )
+
+
+def timeline(scenario: LargeCommands, place: DataPlace) -> list[Timed]:
+    """All commands with their times; memory that one command took serves the next ones."""
+    known: dict[tuple[Any, ...], Lasting] = {}
+
+    def lasts(command: LargeCommand, *, fresh: bool) -> Lasting:
+        what = (*command.model_dump(exclude={"at_s"}).values(), fresh)
+        if what not in known:
+            known[what] = lasting_of(command, scenario, place, fresh=fresh)
+        return known[what]
+
+    largest, lastings = 0.0, []
+    for command in scenario.commands:
+        lasting = lasts(command, fresh=True)
+        # The allocator keeps what a reply took; a larger one asks for more.
+        if command.command != "import" and lasting.moved.total_bytes <= largest:
+            lasting = lasts(command, fresh=False)
+        elif command.command != "import":
+            largest = lasting.moved.total_bytes
+        lastings.append(lasting)
+    return placed(scenario, lastings)
+
+
+def placed(scenario: LargeCommands, lastings: Sequence[Lasting]) -> list[Timed]:
+    """All commands, each when it is asked for or when the one before it is done."""
+    found: list[Timed] = []
+    free_s = 0.0
+    for command, lasting in zip(scenario.commands, lastings, strict=True):
+        timed = Timed(max(command.at_s, free_s), lasting)
+        free_s = timed.end_s
+        found.append(timed)
+    return found
+
+
+def service_s(scenario: LargeCommands, *, draw: Drawn | None = None) -> float:
+    """Main-thread time of one of the others' requests.
+
+    A request, its read and its write, with one client in a turn of the event loop.
+    """
+    load = scenario.load
+    if load is None:
+        return 0.0
+    if load.service_us is not None:
+        return load.service_us * 1e-6
+    work = _engine_work(_profile(scenario.engine, scenario.engine_version), draw)
+    profile = load_host(scenario.host)
+    host = profile.speed({} if draw is None else draw_host(profile, draw))
+    executing = load.set_share * work.set_instructions
+    executing += (1.0 - load.set_share) * work.get_instructions
+    instructions = executing + work.parse_instructions
+    instructions += work.read_instructions + work.write_instructions
+    kernel = host.tcp_recv_ns + host.tcp_send_ns + host.epoll_event_ns
+    nanoseconds = instructions / (host.user_ipc * host.clock_ghz) + work.kernel_scale * kernel
+    return (nanoseconds + 2.0 * host.dram_ns) * 1e-9
+
+
+def base_latency_s(scenario: LargeCommands, *, draw: Drawn | None = None) -> float:
+    """Latency of one of the others' requests that nothing delays, network included."""
+    profile = load_host(scenario.host)
+    host = profile.speed({} if draw is None else draw_host(profile, draw))
+    return service_s(scenario, draw=draw) + 2e-6 * host.network_one_way_us
 
 
 # --- what all other clients feel while one runs large commands ------------------------------------
@@ -354,14 +576,6 @@ def _warnings(scenario: LargeCommands, chosen: Chosen) -> list[str]:
 
 
 Times = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Block:
-    """A stretch of time in which the main thread executes one command and nothing else; s."""
-
-    start_s: float
-    lasts_s: float
 
 
 @dataclass(frozen=True)
@@ -399,7 +613,7 @@ def latencies(
     arrival_s: Times,
     *,
     service_s: float,
-    blocks: Sequence[Block],
+    blocks: Sequence[tuple[float, float]],
     turns: Sequence[ServiceTurns],
     random: np.random.Generator,
 ) -> Times:
@@ -411,11 +625,12 @@ def latencies(
         Increasing.
     service_s
         Main-thread time of one request.
+    blocks
+        When the main thread begins to execute a command and nothing else, and for how long; s.
     """
     if arrival_s.size == 0:
         return arrival_s
-    starts = np.array([block.start_s for block in blocks])
-    lasts = np.array([block.lasts_s for block in blocks])
+    starts, lasts = np.array(blocks, float).reshape(-1, 2).T
     place = np.searchsorted(arrival_s, starts)
     # A command joins the queue where it comes in.
     everybody = np.insert(arrival_s, place, starts)
@@ -440,29 +655,19 @@ def poisson_arrivals(rate_per_s: float, duration_s: float, random: np.random.Gen
     return np.sort(random.random(count) * duration_s)
 
 
-@dataclass(frozen=True)
-class Felt:
-    """Latency over time: one value per bucket, NaN where no request arrived; s."""
-
-    p50_s: Times
-    p99_s: Times
-    max_s: Times
-    count: Times
-
-
-def by_time(arrival_s: Times, latency_s: Times, edges_s: Times) -> Felt:
-    """Latencies of those who came between two edges."""
-    places = np.searchsorted(arrival_s, edges_s)
+def by_time(arrival_s: Times, latency_s: Times, edges_s: Times) -> Times:
+    """(4, buckets) p50, p99 and longest latency in s of those who came between two edges, NaN if
+    none did, and how many did."""
     rows = np.full((4, edges_s.size - 1), np.nan)
-    for bucket, (low, high) in enumerate(pairwise(places)):
+    for bucket, (low, high) in enumerate(pairwise(np.searchsorted(arrival_s, edges_s))):
         rows[3, bucket] = high - low
         if high > low:
             here = latency_s[low:high]
             rows[:3, bucket] = *np.quantile(here, (0.5, 0.99)), here.max()
-    return Felt(*rows)
+    return rows
 
 
-# --- intervals -----------------------------------------------------------------------------------
+# --- intervals ------------------------------------------------------------------------------------
 
 # How far off a run may be: draws of its uncertain numbers, and the errors that were measured.
 #
@@ -524,23 +729,3 @@ def model_error(own: RelativeError, chosen: Chosen) -> float:
     """Half width of the 95% interval of the model's own error, of the logarithm."""
     unchecked = Z95 * UNCHECKED_DISCREPANCY
     return math.hypot(own.half_width, unchecked, 0.0 if chosen.counted else unchecked)
-
-
-def run_intervals(
-    scenario: LargeCommands, timed: Sequence[Timed], chosen: Chosen, *, seed: int
-) -> RunIntervals:
-    """The intervals of a run, with the draws of a seed."""
-    drawn = [
-        timeline(scenario, place_of(scenario, draw=Draw(seed, number))[0])
-        for number in range(DRAWS)
-    ]
-    return RunIntervals(timed, drawn, chosen)
-
-
-def base_latency_interval(scenario: LargeCommands, *, seed: int) -> Estimate:
-    """Latency in s of one of the others' requests that nothing delays, with its interval."""
-    return interval_over_draws(
-        base_latency_s(scenario),
-        [base_latency_s(scenario, draw=Draw(seed, number)) for number in range(DRAWS)],
-        error=Z95 * UNCHECKED_DISCREPANCY,
-    )

@@ -1,13 +1,12 @@
-"""The work of large commands per member, by engine version: files in `engines/`.
+"""What large commands do per member, and which lines of memory they wait for, by engine version.
 
-Instructions were counted (`evidence/counts/large_command_counts.py`); the memory a command waits
-for is described in `touches`.
+Instructions were counted (`evidence/counts/large_command_counts.py`), in files of `engines/`. Which
+lines a command waits for follows from the layouts of `models/layouts`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -19,9 +18,12 @@ from forecache.hwprofiles.quantity import Quantity, Source, ranges_of
 from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
 
+from ...layouts import blocks, tables
+from ...layouts.allocator import PAGE_BYTES, size_class
+from ...memory.lines import LINE_BYTES
 from ...prediction.uncertainty import Drawn, draw_ranges
 from ...results.intervals import RelativeError
-from ...scenario.versions import is_newer, newest
+from ...scenario.versions import is_newer, newest, version_numbers
 
 Layout = Literal["objects", "dict", "hashtable"]
 """How members lie in memory: Redis to 3.2 (entry, object, string), Redis 4 to 7.4 and Valkey to 8.0
@@ -35,9 +37,6 @@ COUNTED = (
     *("sdiff_equal", "sdiff_disjoint", "flushdb", "keys"),
 )
 """Commands that are counted: `same` names one key twice, `equal` two keys with the same members."""
-
-_BUCKET_SLOTS = 7
-"""Entries of a bucket of Valkey's table (hashtable.c)."""
 
 
 class Counted(_Record):
@@ -143,10 +142,10 @@ class LargeWork(_Record):
         return max(0.0, total)
 
 
-def buckets_of(layout: Layout, members: float) -> float:
-    """Buckets of a table, by its number of entries (dict.c, hashtable.c)."""
-    slots = _BUCKET_SLOTS if layout == "hashtable" else 1
-    return float(2 ** max(2, math.ceil(math.log2(max(1.0, members / slots)))))
+def buckets_of(layout: Layout, members: float) -> int:
+    """Buckets of a table, by its number of entries; four at least."""
+    kind: tables.TableKind = "hashtable" if layout == "hashtable" else "dict"
+    return max(4, tables.buckets_of(kind, int(members)))
 
 
 def moved_entries(layout: Layout, members: float) -> float:
@@ -160,7 +159,7 @@ def moved_entries(layout: Layout, members: float) -> float:
     if members < 1:
         return 0.0
     if layout == "hashtable":
-        return _BUCKET_SLOTS * max(0.0, buckets_of(layout, members) - 1.0)
+        return tables.BUCKET_SLOTS * max(0.0, buckets_of(layout, members) - 1.0)
     return max(0.0, members - 4.0)
 
 
@@ -213,11 +212,277 @@ def load_work(engine: str, version: str) -> Chosen:
     if is_newer(version, known[engine]):
         latest = newest(known[engine])
         return replace(load_work(engine, latest), counted=False, taken_as=latest)
-    valid = ", ".join(sorted(known[engine], key=_as_numbers))
+    valid = ", ".join(sorted(known[engine], key=version_numbers))
     raise InputError(
         f"field 'engine_version': found {version!r}; valid for {engine} is one of {valid}{others}"
     )
 
 
-def _as_numbers(version: str) -> list[int]:
-    return [int(part) if part.isdigit() else 0 for part in version.split(".")]
+# --- which lines a command waits for, and how many of each ----------------------------------------
+
+# A set is visited in the order of its buckets. The buckets of another set, and of a table that is
+# filled meanwhile, are met in the same order, because all tables share one hash function: they come
+# in a row and nothing waits for them. What they point to lies where it was allocated, and is
+# scattered. Sources: t_set.c, dict.c, hashtable.c, db.c of each version. Members that lie in a
+# listpack or an intset are not modelled.
+
+
+_CHAIN_WHILE_GROWING = 0.75
+"""Entries of a chain that a table holds on average while it grows from half full to full."""
+
+_MATCHING_TAG = 1 / 256
+"""Valkey's buckets hold a byte of every entry's hash, which differs but for this share."""
+
+COPIED_SHARE, HASHED_SHARE = 0.6, 0.25
+"""What the lines of a string after its first, which come together (as in `lines.Structure`), add to
+the wait for that: a core runs ahead and asks for them while it is on its way; less so where the
+string is copied, for which its length has to be there, than where it is hashed. Assumed, 0.1 to 1;
+from where CPU time goes in SMEMBERS and SINTER of 100,000 members on Redis 7.0 and Valkey 9.1."""
+
+_BOOKS_BYTES_PER_PAGE = 56
+"""What jemalloc notes per page: 24 bytes of its map and a header of a few lines per run of one to
+seven pages (jemalloc 3.6 arena.h); later ones keep less."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Waits for lines of one kind.
+
+    Attributes
+    ----------
+    count
+        Lines waited for by the whole command.
+    region_bytes
+        Over which they are scattered.
+    each_bytes
+        Of one entry; several small ones share a line.
+    together
+        How many are fetched at once: an iterator that looks ahead.
+    more
+        Waits for the lines of one string that follow its first.
+    """
+
+    name: str
+    count: float
+    region_bytes: float
+    each_bytes: float
+    together: float = 1.0
+    more: float = 0.0
+
+
+@dataclass(frozen=True)
+class TouchedSets:
+    """Two sets, as far as a command sees them.
+
+    Attributes
+    ----------
+    first, second
+        Members; `second` is 0 for a command on one set.
+    shared
+        Members that both have.
+    same_key
+        The command names one key twice.
+    member_bytes
+        Length of a member.
+    """
+
+    first: int
+    second: int
+    shared: int
+    same_key: bool
+    member_bytes: int
+
+    @property
+    def visited(self) -> int:
+        """Members of both, one key counted once."""
+        return self.first + (0 if self.same_key else self.second)
+
+    def steps(self, command: str) -> int:
+        """Members that are visited: a union goes through both, a key named twice included."""
+        return self.first + (self.second or self.first) if command == "sunion" else self.first
+
+    @property
+    def union(self) -> int:
+        """Members of either."""
+        return self.first if self.same_key else self.first + self.second - self.shared
+
+    def result(self, command: str) -> int:
+        """Members of the reply."""
+        if command == "sinter":
+            return self.first if self.same_key else self.shared
+        if command == "sunion":
+            return self.union
+        if command == "sdiff":
+            return 0 if self.same_key else self.first - self.shared
+        return self.first
+
+
+_ENTRY_BYTES: dict[Layout, int] = {
+    "objects": size_class(blocks.ENTRY_BYTES, "jemalloc_3"),
+    "dict": size_class(blocks.ENTRY_BYTES),
+    "hashtable": 0,
+}
+
+
+def string_bytes(layout: Layout, member_bytes: int) -> int:
+    """Bytes of a member's string."""
+    return size_class(blocks.string_bytes(layout, member_bytes))
+
+
+def following_lines(string_bytes_used: float) -> float:
+    """Lines that a string at a multiple of 8 bytes has beyond its first, on average."""
+    offsets = range(0, LINE_BYTES, 8)
+    return sum(-(-(o + string_bytes_used) // LINE_BYTES) - 1 for o in offsets) / len(offsets)
+
+
+def member_memory_bytes(layout: Layout, members: float, member_bytes: int) -> float:
+    """What a set takes, its table included, by its number of members."""
+    each = _ENTRY_BYTES[layout] + string_bytes(layout, member_bytes)
+    each += blocks.OBJECT_BYTES if layout == "objects" else 0
+    return members * each + _bucket_bytes(layout) * buckets_of(layout, members)
+
+
+def _bucket_bytes(layout: Layout) -> int:
+    return tables.BUCKET_BYTES if layout == "hashtable" else tables.POINTER_BYTES
+
+
+class _Counter:
+    """Adds up touches of entries, objects and strings of one layout."""
+
+    def __init__(self, layout: Layout, members: float, member_bytes: int) -> None:
+        self.layout = layout
+        self._sizes = {
+            "entries": _ENTRY_BYTES[layout],
+            "objects": blocks.OBJECT_BYTES if layout == "objects" else 0,
+            "strings": string_bytes(layout, member_bytes),
+        }
+        self._members = members
+        self._more = min(1.0, following_lines(member_bytes + (9 if layout == "objects" else 4)))
+        self._rows: list[Touch] = []
+
+    def add(self, name: str, count: float, *, together: float = 1.0, more: float = 0.0) -> None:
+        size = self._sizes[name]
+        if size and count > 0:
+            region = size * self._members
+            self._rows.append(Touch(name, count, region, size, together, more))
+
+    def other(self, name: str, count: float, region_bytes: float, each_bytes: float) -> None:
+        self._rows.append(Touch(name, count, region_bytes, each_bytes))
+
+    def iterate(self, members: float) -> None:
+        self.add("entries", members)
+        self.add("objects", members)
+
+    def strings(self, members: float, *, copied: bool) -> None:
+        """Whole strings, read to be copied or hashed."""
+        # Valkey's iterator fetches the first lines of a bucket's entries before it returns one.
+        self.add(
+            "strings",
+            members,
+            together=tables.BUCKET_SLOTS if self.layout == "hashtable" else 1.0,
+            more=self._more * (COPIED_SHARE if copied else HASHED_SHARE),
+        )
+
+    def compare(self, chains: float) -> None:
+        """Entries of a chain, each of which has to be read to be told from another."""
+        for name in ("entries", "objects", "strings"):
+            self.add(name, chains)
+
+    def build(self, members: float) -> None:
+        """A table for the result, which is then visited to be sent.
+
+        Redis 2.8 puts the same objects into it, later ones copies, which lie in the order in which
+        they were made. A dict is half moved then, and visited in another order; Valkey's table is
+        not, and its members come in a row.
+        """
+        if self.layout == "objects":
+            for name in ("objects", "strings"):
+                self.add(name, _CHAIN_WHILE_GROWING * members + moved_entries("objects", members))
+            # Sent, then released.
+            self.add("objects", 2.0 * members)
+        if self.layout != "hashtable":
+            self.add("entries", members)
+            self.strings(members, copied=True)
+
+    def rows(self) -> list[Touch]:
+        return self._rows
+
+
+def set_touches(command: str, sets: TouchedSets, layout: Layout) -> Sequence[Touch]:
+    """Lines that SMEMBERS, SINTER, SUNION or SDIFF waits for."""
+    count = _Counter(layout, sets.visited, sets.member_bytes)
+    first, second = sets.first, sets.second
+    if command == "sdiff" and sets.same_key:
+        # Redis 2.8 visits every member to find that it is to be left out; later ones look first.
+        if layout == "objects":
+            count.iterate(first)
+        return count.rows()
+    if command in ("smembers", "sinter", "sdiff"):
+        count.iterate(first)
+        count.strings(first, copied=command == "smembers" or sets.same_key)
+    if command in ("sinter", "sdiff") and not sets.same_key:
+        load = second / buckets_of(layout, second)
+        absent = first - sets.shared
+        if layout == "hashtable":
+            count.add("strings", sets.shared + load * _MATCHING_TAG * absent)
+        else:
+            count.compare(sets.shared * (1.0 + load / 2.0) + load * absent)
+    if command == "sunion":
+        count.iterate(first + (first if sets.same_key else second))
+        count.strings(first + (first if sets.same_key else second), copied=True)
+    if command == "sunion" or (command == "sdiff" and sets.result(command)):
+        count.build(sets.result(command))
+    return count.rows()
+
+
+def keys_touches(layout: Layout, keys: int, key_bytes: int) -> Sequence[Touch]:
+    """Lines that KEYS waits for: every entry and its name."""
+    count = _Counter(layout, keys, key_bytes)
+    count.add("entries", keys)
+    count.strings(keys, copied=True)
+    return count.rows()
+
+
+def flush_touches(layout: Layout, members: float, member_bytes: int) -> Sequence[Touch]:
+    """Lines that freeing all members waits for: each of them, and the allocator's books.
+
+    jemalloc looks up the page of what is freed and the run it belongs to, 3.6 once for the size and
+    once to free it, in two places; later ones have one line a slab.
+    """
+    count = _Counter(layout, members, member_bytes)
+    if layout == "hashtable":
+        count.add("strings", members)
+        return count.rows()
+    count.add("entries", members)
+    count.add("objects", members)
+    if layout == "dict":
+        # How long a string's header is stands in it (sdsfree); in 2.8 all are alike.
+        count.add("strings", members)
+    total = member_memory_bytes(layout, members, member_bytes)
+    books = total / PAGE_BYTES * _BOOKS_BYTES_PER_PAGE
+    lines = 2.0 * 3.0 if layout == "objects" else 2.0
+    count.other("allocator's books", lines * members, books, 64.0)
+    return count.rows()
+
+
+def load_touches(
+    layout: Layout, members: float, member_bytes: int, *, sets: int
+) -> Sequence[Touch]:
+    """Lines that a bulk load waits for, by members and sets, one set after the other.
+
+    Of one set at a time: a bucket (of a dict two, because it is being moved all the while), the
+    entries of its chain, and those that are moved, which have to be read to be hashed again.
+    """
+    each = members / max(1, sets)
+    count = _Counter(layout, each, member_bytes)
+    bucket_bytes = _bucket_bytes(layout)
+    region = bucket_bytes * buckets_of(layout, each)
+    met = 1.0 if layout == "hashtable" else 2.0
+    count.other("buckets", met * members, region, bucket_bytes)
+    moved = max(1, sets) * moved_entries(layout, each)
+    if layout == "hashtable":
+        count.add("strings", moved)
+    else:
+        count.compare(_CHAIN_WHILE_GROWING * members)
+        count.compare(moved)
+    return count.rows()

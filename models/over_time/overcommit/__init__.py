@@ -11,14 +11,12 @@ one element per machine); migrations, failures and the fleet manager are SimPy p
 steps.
 
 `schema.py`     what a scenario of `kind: overcommit` says
-`demand.py`     what machines want: seasons, noise, bursts, tenants in common, or a trace
-`traces.py`     recorded demand, in layouts of public cluster traces
+`demand.py`     what machines want: seasons, noise, bursts, tenants in common, or what was recorded
 `fleet.py`      `Fleet`: who has what where; growth, give-back, exhaustion: one step
-`dirtying.py`   pages that writes make dirty: evenly, or by key as the node model lays them out
-`precopy.py`    one live migration: rounds, blackout, or failure to converge
+`precopy.py`    one live migration: pages that writes make dirty, rounds, blackout, or failure to
+                converge
 `manager.py`    the fleet manager: looks at heat, starts migrations, places new machines
-`run.py`        a scenario as a `Run`, with what the hosts cost
-`snapshots.py`  hosts as stacked bars at a few times, with who moves
+`run.py`        a scenario as a `Run`, with what the hosts cost and hosts as stacked bars
 
 Common random numbers: what is drawn is addressed by machine and time, never by order, so that two
 policies meet the same demand.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import simpy
@@ -12,13 +11,19 @@ from numpy.typing import NDArray
 
 from forecache.sim.streams import generator
 
+from ..recorder import Process
 from .demand import Wants
-from .dirtying import Dirtying, EvenWrites, bytes_per_key, key_writes
 from .fleet import NOWHERE, Fleet
-from .precopy import Migration, MigrationLimits, migrate
+from .precopy import (
+    Dirtying,
+    Migration,
+    MigrationLimits,
+    bytes_per_key,
+    even_writes,
+    key_writes,
+    migrate,
+)
 from .schema import HostFailure, Machines
-
-Process = Generator[simpy.Event, Any, None]
 
 _PLACEMENT, _DESTINATION, _VICTIM, _LIFETIME = range(30, 34)
 """Purposes of draws."""
@@ -39,7 +44,7 @@ def dirtying_of(
     """
     asked = machines.requests
     if asked is None:
-        return EvenWrites(
+        return even_writes(
             bytes_per_s=machines.written_share_per_s * memory_bytes,
             working_set_bytes=machines.writable_share * memory_bytes,
         )
@@ -277,7 +282,7 @@ class Manager:
         self._fleet.stop(machine)
 
 
-# --- policies ------------------------------------------------------------------------------------
+# --- policies -------------------------------------------------------------------------------------
 
 # Who goes where: small functions that can be exchanged.
 #

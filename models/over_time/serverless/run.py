@@ -14,17 +14,17 @@ from forecache.sim.errors import InputError
 from ...cost.bill import ecpu_of_get, ecpu_of_transfer
 from ...prediction.predict import Progress
 from ...prices.table import HOURS_A_MONTH, CacheEngine, PriceTable, load_prices
-from ...results.series import Fact, Run, Table
+from ...results.series import Run
 from ...scenario.workload import sizes_of
-from ..cluster.cluster import Cluster, node_kind
-from ..cluster.events.base import EventProcess
+from ..caching import Filling, room
+from ..cluster.cluster import Cluster
 from ..cluster.load.load import LoadStep
-from ..cluster.nodes import NodeKind
+from ..cluster.nodes import NodeKind, node_kind
+from ..cluster.run import run as run_to_the_end
 from ..cluster.schema import ClusterScenario
-from ..filling import Filling, room
+from ..recorder import Process, Recorder
 from .scaling import MOST_SHARDS, Shards, behind_proxy, hop
-from .schema import ServerlessScenario
-from .versions import Mechanisms, load_version
+from .schema import Mechanisms, ServerlessScenario, load_version
 
 _REACHED = 0.99
 """A rate is reached from this share of it on."""
@@ -72,10 +72,11 @@ class ServerlessCache:
         replicas = 2 if limits.reads_from_replicas else 1
         self._described = _as_cluster(scenario, self.mechanisms, replicas=replicas)
         self.cluster = cluster = Cluster(self._described, seed=seed, progress=progress)
-        cluster.kind = self._kind_of(self.mechanisms.io_threads[0], scenario.shards)
-        cluster.nodes.kinds.clear()
-        for node in range(cluster.nodes.count):
-            cluster.nodes.become(node, cluster.kind)
+        nodes = cluster.nodes
+        nodes.new_kind = self._kind_of(self.mechanisms.io_threads[0], scenario.shards)
+        nodes.kinds.clear()
+        for node in range(nodes.count):
+            nodes.become(node, nodes.new_kind)
         self.reads = scenario.demand.mix.get
         self.shards = Shards(
             *(cluster, self.mechanisms, replicas, self._kind_of, self._ecpu_each),
@@ -152,7 +153,7 @@ class ServerlessCache:
         for minimum in self.scenario.limits.least:
             if 0 < minimum.at_s < self.scenario.duration_s:
                 env.process(self._keep_ready(minimum.at_s, minimum.ecpu_per_s))
-        return self._told(cluster.run())
+        return self._answered(run_to_the_end(cluster))
 
     def _kind_of(self, threads: int, shards: int) -> NodeKind:
         """A node behind proxies, by its threads and the number of shards."""
@@ -238,7 +239,7 @@ class ServerlessCache:
         self.ramp_rps = min(most_rps, self.ramp_rps)
         self.cluster.load.demand_factor = self.ramp_rps / most_rps
 
-    def _grow_proxies(self) -> EventProcess:
+    def _grow_proxies(self) -> Process:
         wanted = self.mechanisms
         while True:
             yield self.cluster.env.timeout(wanted.detect_s)
@@ -246,7 +247,7 @@ class ServerlessCache:
                 yield self.cluster.env.timeout(wanted.enable_s)
                 self.proxies *= 2
 
-    def _machines(self) -> EventProcess:
+    def _machines(self) -> Process:
         clients = self.cluster.clients
         for row in self.scenario.clients.machines:
             yield self.cluster.env.timeout(row.at_s - self.cluster.env.now)
@@ -255,7 +256,7 @@ class ServerlessCache:
             if row.at_s > 0:
                 self.cluster.record.mark(f"{row.count} load machines")
 
-    def _keep_ready(self, at_s: float, ecpu_per_s: float) -> EventProcess:
+    def _keep_ready(self, at_s: float, ecpu_per_s: float) -> Process:
         yield self.cluster.env.timeout(at_s)
         self.shards.least_ecpu_per_s = ecpu_per_s
         self._ready_after_s[ecpu_per_s] = None
@@ -272,63 +273,106 @@ class ServerlessCache:
         self._ecpu_before = (now_s, self.meter.ecpu)
         return 60.0 * (self.meter.ecpu - before) / max(now_s - before_s, 1e-9)
 
-    def _told(self, run: Run) -> Run:
+    def _answered(self, run: Run) -> Run:
         """The run with what a serverless cache answers; a cluster's facts that say less go."""
-        scenario, demand = self.scenario, self.scenario.demand
-        answered = next(f.value for f in run.facts if f.name == "answered")
-        facts: list[Fact] = []
-        if demand.ramp_to_rps is not None:
-            first_rps = self.mechanisms.first_ecpu_per_s / self._ecpu_each()
-            facts += ramp_facts(
-                run,
-                self.shards,
-                to_rps=demand.ramp_to_rps,
-                until_s=self._ramp_until_s,
-                first_rps=first_rps if self.begins_empty else None,
-            )
-        facts += [
-            Fact(f"until {ecpu:,.0f} ECPU/s are ready", took_s, "s", "since they were set")
-            for ecpu, took_s in self._ready_after_s.items()
-        ]
-        facts += latency_facts(run, self.mechanisms, own_ms=scenario.clients.own_ms)
-        facts += [
-            Fact(
-                "shards at the end",
-                self.shards.count,
-                "",
-                f"with {self.shards.threads} threads each",
-            ),
-            *bill_facts(
-                self.meter, duration_s=scenario.duration_s, requests=float(answered or 0.0)
-            ),
-            Fact("evicted keys", round(self.filling.evicted)),
-            Fact(
-                "writes that failed because there was no room",
-                round(self.rejected_writes),
-                "",
-                "answered with an error, and billed" if self.rejected_writes else "",
-            ),
-        ]
-        facts += [replace(f, name=_KEPT[f.name]) for f in run.facts if f.name in _KEPT]
-        over = self._connections_over()
+        scenario, meter = self.scenario, self.meter
+        answers = Recorder()
+        fact, known = answers.fact, {each.name: each for each in run.facts}
+        if scenario.demand.ramp_to_rps is not None:
+            self._report_ramp(answers, to_rps=scenario.demand.ramp_to_rps)
+        for ecpu, took_s in self._ready_after_s.items():
+            fact(f"until {ecpu:,.0f} ECPU/s are ready", took_s, "s", "since they were set")
+        self._report_latency(answers)
+        threads = f"with {self.shards.threads} threads each"
+        fact("shards at the end", self.shards.count, "", threads)
+        usd, requests = meter.requests_usd + meter.data_usd, known["answered"].value
+        months = scenario.duration_s / 3600.0 / HOURS_A_MONTH
+        idle = meter.billed_ecpu > meter.ecpu * (1.0 + 1e-6)
+        billed = f"{meter.billed_ecpu / 1e6:,.0f} M are billed: they were kept ready"
+        fact("ECPU", meter.ecpu, "ECPU", billed if idle else "")
+        fact("cost of the run", usd, "USD", f"{meter.data_usd:.2f} of it for data")
+        fact("cost of a month like it", usd / months, "USD")
+        each_usd = usd / max(float(requests or 0.0), 1.0)
+        fact("cost of a million requests", each_usd * 1e6, "USD")
+        fact("evicted keys", round(self.filling.evicted))
+        rejected = "answered with an error, and billed" if self.rejected_writes else ""
+        name = "writes that failed because there was no room"
+        fact(name, round(self.rejected_writes), "", rejected)
+        if self.shards.growths:
+            self._report_growth(answers)
         warnings = list(dict.fromkeys(run.warnings))
         if self.shards.full:
             warnings.append(f"more than {MOST_SHARDS} shards were needed")
-        if over > 0:
-            most = self.mechanisms.most_connections
-            warnings.append(f"proxies refuse {over:,} connections above {most:,}")
+        clients, most = scenario.clients, self.mechanisms.most_connections
+        wanted = max(row.count for row in clients.machines) * clients.connections
+        if wanted > most:
+            warnings.append(f"proxies refuse {wanted - most:,} connections above {most:,}")
+        kept = [replace(f, name=_KEPT[f.name]) for f in run.facts if f.name in _KEPT]
         return replace(
             run,
-            facts=facts,
-            tables=[*growth_table(self.shards, self.mechanisms), *run.tables],
+            facts=[*answers.facts, *kept],
+            tables=[*answers.tables, *run.tables],
             warnings=warnings,
             series=[each for each in run.series if each.panel not in _LEFT_OUT],
         )
 
-    def _connections_over(self) -> int:
-        clients = self.scenario.clients
-        most = max(row.count for row in clients.machines) * clients.connections
-        return max(0, most - self.mechanisms.most_connections)
+    def _report_ramp(self, answers: Recorder, *, to_rps: float) -> None:
+        """How long a ramp took, and how long for twice the rate; scale-outs until it has ended."""
+        name, until_s = f"until {to_rps:,.0f} requests a second", self._ramp_until_s
+        if until_s is None:
+            most = float(self.cluster.record.values("throughput", "answered").max(initial=0.0))
+            answers.fact(name, None, "s", f"not reached; {most:,.0f} were")
+            return
+        begun = [growth.begun_s for growth in self.shards.growths if growth.begun_s <= until_s]
+        between_s = (begun[-1] - begun[0]) / (len(begun) - 1) if len(begun) > 1 else None
+        answers.fact(name, until_s, "s", "the first step that answered that rate")
+        # What an empty cache serves at once.
+        first_rps = self.mechanisms.first_ecpu_per_s / self._ecpu_each()
+        if self.begins_empty and to_rps > first_rps:
+            each_s = until_s / math.log2(to_rps / first_rps)
+            note = f"from the {first_rps:,.0f} of an empty cache on"
+            answers.fact("mean time of a doubling", each_s, "s", note)
+        note = f"the mean of {len(begun) - 1}" if len(begun) > 1 else "there was no second one"
+        answers.fact("from scale-out to scale-out", between_s, "s", note)
+
+    def _report_latency(self, answers: Recorder) -> None:
+        """Latency over the run, at the proxies and at the clients."""
+        values, fact = self.cluster.record.values, answers.fact
+        p50, p99 = values("latency", "p50"), values("latency", "p99")
+        mean, answered = values("latency", "mean"), values("throughput", "answered")
+        there = np.isfinite(mean)
+        if not there.any():
+            return
+        weighted = float((mean[there] @ answered[there]) / answered[there].sum())
+        end = float(mean[there][-max(1, int(there.sum()) // 10) :].mean())
+        way_ms = hop(self.mechanisms).mean_ms + self.scenario.clients.own_ms
+        fact("mean latency", weighted, "ms", "at the proxies, as the service measures it")
+        fact("mean latency at the end", end, "ms", "the last tenth, likewise")
+        fact("mean latency of clients at the end", end + way_ms, "ms")
+        fact("highest p50", float(np.nanmax(p50)), "ms", "of an interval, at the proxies")
+        fact("median p50", float(np.nanmedian(p50)), "ms", "of the intervals, likewise")
+        fact("highest p99", float(np.nanmax(p99)), "ms", "of an interval, likewise")
+        busiest = np.nanargmax(answered)
+        fact("p99 at the highest rate", float(p99[busiest]), "ms", "likewise")
+
+    def _report_growth(self, answers: Recorder) -> None:
+        """Scale-outs with their parts."""
+        answers.table(
+            "scale-outs",
+            [
+                *(("at", "s"), ("shards", ""), ("looks", "s"), ("provisioning", "s")),
+                *(("slots move", "s"), ("keys moved", "")),
+            ],
+            [
+                [
+                    *(growth.begun_s, growth.shards, self.mechanisms.detect_s),
+                    growth.provisioned_s - growth.begun_s,
+                    growth.moved_s - growth.provisioned_s,
+                    growth.keys_moved,
+                ]
+                for growth in self.shards.growths
+            ],
+        )
 
 
 def run_serverless(scenario: ServerlessScenario, seed: int, progress: Progress) -> Run:
@@ -378,110 +422,6 @@ def _as_cluster(
             "demand": asked,
         }
     )
-
-
-# --- what a run of a serverless cache answers besides its series ----------------------------------
-
-
-Series = dict[tuple[str, str], np.ndarray]
-
-
-def series_of(run: Run) -> Series:
-    """Series by panel and name."""
-    return {(each.panel, each.name): each.values for each in run.series}
-
-
-def ramp_facts(
-    run: Run, shards: Shards, *, to_rps: float, until_s: float | None, first_rps: float | None
-) -> list[Fact]:
-    """How long a ramp took, and how long for twice the rate.
-
-    Scale-outs count until the ramp has ended. `first_rps` is what an empty cache serves at once,
-    None for one that isn't empty.
-    """
-    name = f"until {to_rps:,.0f} requests a second"
-    if until_s is None:
-        most = float(series_of(run)["throughput", "answered"].max(initial=0.0))
-        return [Fact(name, None, "s", f"not reached; {most:,.0f} were")]
-    begun = [growth.begun_s for growth in shards.growths if growth.begun_s <= until_s]
-    between_s = (begun[-1] - begun[0]) / (len(begun) - 1) if len(begun) > 1 else None
-    facts = [Fact(name, until_s, "s", "the first step that answered that rate")]
-    if first_rps is not None and to_rps > first_rps:
-        facts.append(
-            Fact(
-                "mean time of a doubling",
-                until_s / math.log2(to_rps / first_rps),
-                "s",
-                f"from the {first_rps:,.0f} of an empty cache on",
-            )
-        )
-    return [
-        *facts,
-        Fact(
-            "from scale-out to scale-out",
-            between_s,
-            "s",
-            f"the mean of {len(begun) - 1}" if len(begun) > 1 else "there was no second one",
-        ),
-    ]
-
-
-def latency_facts(run: Run, mechanisms: Mechanisms, *, own_ms: float) -> list[Fact]:
-    """Latency over the run, at the proxies and at the clients."""
-    series = series_of(run)
-    p50, p99 = series["latency", "p50"], series["latency", "p99"]
-    mean, answered = series["latency", "mean"], series["throughput", "answered"]
-    if not np.isfinite(mean).any():
-        return []
-    there = np.isfinite(mean)
-    weighted = float((mean[there] @ answered[there]) / answered[there].sum())
-    tenth = max(1, int(there.sum()) // 10)
-    end = mean[there][-tenth:]
-    busiest = np.nanargmax(answered)
-    beside_ms = hop(mechanisms).mean_ms + own_ms
-    return [
-        Fact("mean latency", weighted, "ms", "at the proxies, as the service measures it"),
-        Fact("mean latency at the end", float(end.mean()), "ms", "the last tenth, likewise"),
-        Fact("mean latency of clients at the end", float(end.mean()) + beside_ms, "ms"),
-        Fact("highest p50", float(np.nanmax(p50)), "ms", "of an interval, at the proxies"),
-        Fact("median p50", float(np.nanmedian(p50)), "ms", "of the intervals, likewise"),
-        Fact("highest p99", float(np.nanmax(p99)), "ms", "of an interval, likewise"),
-        Fact("p99 at the highest rate", float(p99[busiest]), "ms", "likewise"),
-    ]
-
-
-def bill_facts(meter: Meter, *, duration_s: float, requests: float) -> list[Fact]:
-    """What the run cost, and a month of it."""
-    usd = meter.requests_usd + meter.data_usd
-    months = duration_s / 3600.0 / HOURS_A_MONTH
-    idle = meter.billed_ecpu > meter.ecpu * (1.0 + 1e-6)
-    note = f"{meter.billed_ecpu / 1e6:,.0f} M are billed: they were kept ready" if idle else ""
-    return [
-        Fact("ECPU", meter.ecpu, "ECPU", note),
-        Fact("cost of the run", usd, "USD", f"{meter.data_usd:.2f} of it for data"),
-        Fact("cost of a month like it", usd / months, "USD"),
-        Fact("cost of a million requests", usd / max(requests, 1.0) * 1e6, "USD"),
-    ]
-
-
-def growth_table(shards: Shards, mechanisms: Mechanisms) -> list[Table]:
-    """Scale-outs with their parts."""
-    rows = [
-        [
-            growth.begun_s,
-            growth.shards,
-            mechanisms.detect_s,
-            growth.provisioned_s - growth.begun_s,
-            growth.moved_s - growth.provisioned_s,
-            growth.keys_moved,
-        ]
-        for growth in shards.growths
-    ]
-    columns = [
-        *(("at", "s"), ("shards", ""), ("looks", "s"), ("provisioning", "s")),
-        *(("slots move", "s"), ("keys moved", "")),
-    ]
-    return [Table("scale-outs", columns, rows)] if rows else []
 
 
 # --- what a cache is billed for, as it accrues ----------------------------------------------------

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cluster.cluster import Cluster
-from ..cluster.events.base import EventProcess
-from ..cluster.events.moving import Mover, Resize
+from ..cluster.events import Resize
 from ..cluster.load.load import LoadStep
+from ..cluster.moving import Mover
 from ..cluster.nodes import NodeKind
 from ..cluster.record import weighted_quantiles
-from ..cluster.slots.slot_map import SlotMap
-from ..cluster.slots.slots import rebalance
+from ..cluster.slots import rebalance
 from ..cluster.surrogate import QUANTILES, Surrogate
-from .versions import Mechanisms
+from ..recorder import Process
+from .schema import Mechanisms
 
 MOST_SHARDS = 500
 """Shards of a cache at most, as of a cluster of nodes (ElastiCache's limit)."""
@@ -69,7 +69,7 @@ class Shards:
     growths: list[ShardGrowth] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.slots = SlotMap.of(self.cluster)
+        self.slots = self.cluster.slots
         self.level = 0
         self.full = False
         """Whether more shards were needed than a cache may have."""
@@ -135,7 +135,7 @@ class Shards:
         for node in range(self.cluster.nodes.count):
             self.cluster.nodes.become(node, kind)
 
-    def watch(self) -> EventProcess:
+    def watch(self) -> Process:
         """The process that looks and acts, until the end."""
         env, wanted = self.cluster.env, self.mechanisms
         while True:
@@ -163,7 +163,7 @@ class Shards:
         self.refit()
         self.cluster.record.mark(f"shards have {self.threads} threads")
 
-    def _out(self) -> EventProcess:
+    def _out(self) -> Process:
         """More shards, and slots for them."""
         env, wanted = self.cluster.env, self.mechanisms
         before = self.count
@@ -256,14 +256,14 @@ class Shards:
         if len(self._busy) < count:
             self._busy = np.concatenate([self._busy, np.zeros(count - len(self._busy))])
         nodes = self.cluster.nodes
-        able = np.array([kind.surrogate.capacity_rps for kind in nodes.kinds])[nodes.kind]
+        able = nodes.numbers()["capacity_rps"]
         # A limit of the proxies keeps no shard busy, but for the first one, which more cores lift.
         of_it = 1.0 if self.limited else np.minimum(1.0, nodes.limit_rps[:count] / able[:count])
         self._busy[:count] += step.utilisation * of_it * step.length_s
         self._seen_s += step.length_s
 
 
-# --- hops between zones --------------------------------------------------------------------------
+# --- hops between zones ---------------------------------------------------------------------------
 
 
 Floats = NDArray[np.float64]

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -25,10 +26,8 @@ import numpy as np
 
 from forecache.sim.native import Layout, library, pointer
 
-# --- the memory of a cluster's load ---------------------------------------------------------------
+# --- the memory of a cluster's load, as `native/cluster.h` declares it ----------------------------
 
-# The memory of a cluster's load, as `native/cluster.h` declares it, and the code that works on it.
-#
 # A record's fields are those of the C structure, by the same names; the header says what they mean.
 
 
@@ -168,6 +167,7 @@ class Queues:
             raise RuntimeError("a queue of cohorts lost or invented requests")
 
 
+@dataclass(frozen=True)
 class Served:
     """What a step of stand-alone queues did.
 
@@ -179,17 +179,16 @@ class Served:
         (queues, WAIT_CELLS) answered ones by wait; `cell_waits_s` says how long.
     """
 
-    def __init__(
-        self, answered: np.ndarray, timed_out: np.ndarray, wasted: np.ndarray, waits: np.ndarray
-    ) -> None:
-        self.answered, self.timed_out, self.wasted, self.waits = answered, timed_out, wasted, waits
+    answered: np.ndarray
+    timed_out: np.ndarray
+    wasted: np.ndarray
+    waits: np.ndarray
 
 
-# --- one step of the load ------------------------------------------------------------------------
+# --- one step of the load -------------------------------------------------------------------------
 
-# One step of the load, node by node: arrivals, connections, service, time-outs, retries.
-#
-# `native/flows.c` does it; `load.py` prepares what it is given and looks at what it leaves.
+# Node by node: arrivals, connections, service, time-outs, retries. `native/flows.c` does it;
+# `load.py` prepares what it is given and looks at what it leaves.
 
 
 UTILISATION_CELLS = CONSTANTS["UTILISATION_CELLS"]

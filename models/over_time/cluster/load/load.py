@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import simpy
 
 from forecache.sim.native import pointer
 from forecache.sim.simpy_kernel import hold
-
-from ..events.base import EventProcess
-from ..nodes import REFUSES, SILENT
-from .cohorts import CELL_WIDTH, RECORDS, UTILISATION_CELLS, WAIT_CELLS, advance, draw_arrivals
-
-if TYPE_CHECKING:
-    from ..cluster import Cluster
-import math
-
 from forecache.sim.streams import uniform
 
 from ....scenario.arrivals import Arrivals
-from ..nodes import Nodes
-from ..schema import Demand
+from ...recorder import Process
+from ..nodes import REFUSES, SILENT, Nodes
+from ..record import ClusterRecord
+from ..schema import ClusterScenario, Demand
+from .clients import ClientFleet
+from .cohorts import CELL_WIDTH, RECORDS, UTILISATION_CELLS, WAIT_CELLS, advance, draw_arrivals
 
 _PS_PER_S = 1e12
 _LAST = 1000
@@ -71,10 +67,18 @@ class LoadStep:
 class Load:
     """Requests, step by step."""
 
-    def __init__(self, cluster: Cluster, *, seed: int) -> None:
-        scenario = cluster.scenario
-        self._cluster = cluster
-        self._seed = seed
+    def __init__(
+        self,
+        scenario: ClusterScenario,
+        env: simpy.Environment,
+        nodes: Nodes,
+        clients: ClientFleet,
+        record: ClusterRecord,
+        *,
+        seed: int,
+    ) -> None:
+        self._scenario, self._env, self._seed = scenario, env, seed
+        self._nodes, self._clients, self._record = nodes, clients, record
         self.step_s = scenario.step
         self.steps = max(1, round(scenario.duration_s / self.step_s))
         self.number = 0
@@ -86,7 +90,6 @@ class Load:
         self._expected, self._drawn = expected_requests(
             scenario.demand, steps=self.steps, step_s=self.step_s, seed=seed
         )
-        clients = cluster.clients
         self._rules = clients.rules()
         self._backoffs = clients.backoffs()
         latest = int((self._backoffs["from_steps"] + self._backoffs["in_steps"]).max())
@@ -129,24 +132,22 @@ class Load:
     @property
     def asked_rps(self) -> float:
         """Commands a second that are expected in this step, whatever becomes of them."""
-        commands = self._cluster.scenario.clients.commands_per_request
+        commands = self._scenario.clients.commands_per_request
         number = min(self.number, self.steps - 1)
         return self.demand_factor * float(self._expected[number]) / self.step_s * commands
 
     def begin(self) -> None:
         """What is so before the first step: persistent connections, full retry budgets."""
-        cluster = self._cluster
+        nodes, described = self._nodes, self._scenario.clients
         self._fit()
-        described = cluster.scenario.clients
         if described.connections == "persistent" and described.initially_connected:
-            limits = [cluster.nodes.kinds[kind].maxclients for kind in cluster.nodes.kind]
-            wanted = np.where(cluster.nodes.traffic > 0, cluster.clients.wanted_connections, 0)
-            cluster.nodes.state["open"] = np.minimum(wanted, limits)
-        self._opened_before = cluster.nodes.connections.copy()
+            wanted = np.where(nodes.traffic > 0, self._clients.wanted_connections, 0)
+            nodes.state["open"] = np.minimum(wanted, nodes.numbers()["maxclients"])
+        self._opened_before = nodes.connections.copy()
 
-    def process(self) -> EventProcess:
+    def process(self) -> Process:
         """The SimPy process: one step after the other until the end."""
-        env, record = self._cluster.env, self._cluster.record
+        env, record = self._env, self._record
         # What happens at time 0 comes before the first step.
         yield hold(env, _LAST, 0)
         every = max(1, round(record.report_s / self.step_s))
@@ -157,12 +158,14 @@ class Load:
             yield hold(env, _LAST, ends_s - env.now)  # type: ignore[arg-type]
             if self.number % every == 0 or self.number == self.steps:
                 steps = (self.number - 1) % every + 1
-                record.report(steps * self.step_s)
+                record.report(steps * self.step_s, self.latency, self.connect_waits)
+                self.latency[:] = 0
+                self.connect_waits[:] = 0
                 self.check()
 
     def _fit(self) -> None:
         """Make room for nodes that were added."""
-        nodes = self._cluster.nodes
+        nodes = self._nodes
         count = nodes.count
         if self.future.shape[1] < count:
             horizon, known, attempts = self.future.shape
@@ -180,7 +183,7 @@ class Load:
         if not np.array_equal(self._traffic, nodes.traffic):
             self._traffic = nodes.traffic.copy()
             # A users' request of many commands asks each node once, for its share of them.
-            commands = self._cluster.scenario.clients.commands_per_request
+            commands = self._scenario.clients.commands_per_request
             share = np.clip(self._traffic, 0.0, 1.0)
             self._visits = 1.0 - (1.0 - share) ** commands
             self._commands = np.where(
@@ -189,8 +192,7 @@ class Load:
 
     def advance(self) -> None:
         """One step."""
-        cluster = self._cluster
-        nodes, clients = cluster.nodes, cluster.clients
+        nodes, clients = self._nodes, self._clients
         self._fit()
         begun = self.demand_factor * float(self._expected[self.number])
         if self.closed_loop:
@@ -209,13 +211,12 @@ class Load:
         nodes.forgets[:] = 0
         passed = self._progress() - before
         step_ps = self.step_s * _PS_PER_S
-        nodes.last_spare = np.clip((passed[:, 1] - passed[:, 2] - passed[:, 3]) / step_ps, 0.0, 1.0)
         self._note_busy_threads(passed / step_ps)
         visits = float(self._visits.sum())
-        autoscaler = cluster.scenario.clients.autoscaler
+        autoscaler = self._scenario.clients.autoscaler
         if autoscaler is not None and visits > 0:
             clients.cpu_s += float(offered.sum()) / visits * autoscaler.cpu_s_per_request
-        commands_answered, commands_failed = cluster.record.step(self._commands)
+        commands_answered, commands_failed = self._record.step(self._commands)
         if self.after_step:
             done = LoadStep(
                 *(self.number, self.number * self.step_s, self.step_s),
@@ -227,7 +228,7 @@ class Load:
 
     def _progress(self) -> np.ndarray:
         """(nodes, 4) from the start: answers; time for both, spent on requests, on connections."""
-        state = self._cluster.nodes.state
+        state = self._nodes.state
         counters = ("answered", "budget_ps", "busy_ps", "connect_ps")
         return np.array([state[counter] for counter in counters]).T
 
@@ -240,10 +241,10 @@ class Load:
             (nodes, 4) as `_progress`, of this step: answers, and as shares of the step what
             background work left of the main thread, and requests and connections took of that.
         """
-        nodes = self._cluster.nodes
+        nodes = self._nodes
         for kind in nodes.kinds[len(self._busy) :]:
             self._busy = np.concatenate([self._busy, [np.stack(kind.surrogate.busy(_LOADS))]])
-        loads = passed[:, 2] / self._cluster.kind_table()[nodes.kind, 8]
+        loads = passed[:, 2] / nodes.numbers()["main_thread_at_capacity"]
         below = np.minimum(loads * (len(_LOADS) - 1), len(_LOADS) - 1.001).astype(np.int64)
         above = np.minimum(loads, 1.0) * (len(_LOADS) - 1) - below
         known = self._busy[nodes.kind]
@@ -263,8 +264,8 @@ class Load:
         In a closed loop, requests that are on their way, at the latency of the load that they
         make, and those that wait are as many as there are workers (Little's law).
         """
-        nodes, clients = self._cluster.nodes, self._cluster.clients
-        described = self._cluster.scenario.clients
+        nodes, clients = self._nodes, self._clients
+        described = self._scenario.clients
         offered = given["new_requests"].copy()
         waiting = nodes.connect_queue.waiting + nodes.request_queue.waiting
         free = clients.workers - clients.held - int(nodes.state["backing_off"].sum())
@@ -303,7 +304,7 @@ class Load:
             given["new_requests"] = np.floor(share * offered)
             given["expected"] = share * given["expected"]
             if not self.closed_loop:
-                self._cluster.record.turned_away += float(
+                self._record.turned_away += float(
                     (offered - given["new_requests"]) @ self._commands
                 )
 
@@ -315,7 +316,7 @@ class Load:
         there, can
             (nodes,) requests to serve in the step, and how many each node can.
         """
-        nodes, described = self._cluster.nodes, self._cluster.scenario.clients
+        nodes, described = self._nodes, self._scenario.clients
         for kind in nodes.kinds[len(self._mean_s) :]:
             means = kind.surrogate.mean(_LOADS) / 1000.0
             self._mean_s = np.concatenate([self._mean_s, [means]])
@@ -330,9 +331,9 @@ class Load:
 
     def _busy_s(self) -> float:
         """How long a user's request keeps a worker busy when nothing makes it wait."""
-        described = self._cluster.scenario.clients
+        described = self._scenario.clients
         busy_s = described.request_ms / 1000.0
-        busy_s += described.commands_per_request * self._cluster.quickest_s
+        busy_s += described.commands_per_request * self._nodes.quickest_s
         return max(busy_s, _LEAST_BUSY_S)
 
     def _can(self, given: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -346,7 +347,7 @@ class Load:
             may take all the time that queued requests leave, so that none remains to serve the
             accepted clients.
         """
-        nodes = self._cluster.nodes
+        nodes = self._nodes
         request_ps, left_ps = given["per_request_ps"], given["budget_ps"].astype(float)
         accept_ps, elsewhere = given["per_connection_ps"], given["elsewhere"]
         connecting_ps = request_ps + accept_ps
@@ -356,7 +357,7 @@ class Load:
         connecting = np.minimum(connecting, given["handshakes"])
         left_ps -= connecting * connecting_ps
         waited = ready + connecting
-        if self._cluster.scenario.clients.connections == "persistent":
+        if self._scenario.clients.connections == "persistent":
             can = np.minimum(waited + left_ps / request_ps, elsewhere)
             return lambda _new: can.copy()
 
@@ -368,7 +369,7 @@ class Load:
 
     def _flow(self, given: np.ndarray, utilisation: np.ndarray) -> None:
         """The compiled part of a step."""
-        nodes, memory = self._cluster.nodes, self._memory
+        nodes, memory = self._nodes, self._memory
         queues = (nodes.connect_queue.rows, nodes.request_queue.rows)
         lasting = (nodes.state, *queues, self.future, self.latency)
         if any(map(operator.is_not, lasting, self._lasting)):
@@ -389,8 +390,7 @@ class Load:
         offered, means
             (nodes,) requests that begin, and the means that they were drawn around.
         """
-        cluster, nodes = self._cluster, self._cluster.nodes
-        wanted = cluster.clients.wanted_connections
+        nodes, wanted = self._nodes, self._clients.wanted_connections
         changing = (
             *(nodes.occupied, nodes.work_factor, nodes.limit_rps, nodes.kind),
             self._traffic,
@@ -411,22 +411,22 @@ class Load:
 
     def _slow_part(self, wanted: int) -> np.ndarray:
         """What is given as long as the control plane changes nothing."""
-        nodes = self._cluster.nodes
+        nodes = self._nodes
         given = np.zeros(nodes.count, RECORDS["given"])
-        each = self._cluster.kind_table()[nodes.kind]
+        can = nodes.numbers()
         work = self._commands * nodes.work_factor
-        given["per_request_ps"] = np.maximum(1.0, each[:, 0] * work)
+        given["per_request_ps"] = np.maximum(1.0, can["main_ps"] * work)
         step_ps = self.step_s * _PS_PER_S
         given["budget_ps"] = step_ps * (1.0 - np.clip(nodes.occupied, 0.0, 1.0))
-        most_rps = np.minimum(each[:, 1] / work, nodes.limit_rps / self._commands)
+        most_rps = np.minimum(can["capacity_rps"] / work, nodes.limit_rps / self._commands)
         self._most = self.step_s * most_rps
         given["elsewhere"] = self._most
-        given["per_connection_ps"] = np.maximum(1.0, each[:, 2])
-        given["per_rejection_ps"] = each[:, 3]
-        given["accepts_per_turn"] = each[:, 4]
-        given["handshakes"] = np.minimum(self.step_s * each[:, 5], _UNLIMITED)
-        given["maxclients"] = each[:, 6]
-        given["backlog"] = each[:, 7]
+        given["per_connection_ps"] = np.maximum(1.0, can["connection_ps"])
+        given["per_rejection_ps"] = can["rejection_ps"]
+        given["accepts_per_turn"] = can["accepts_per_turn"]
+        given["handshakes"] = np.minimum(self.step_s * can["handshakes_per_s"], _UNLIMITED)
+        given["maxclients"] = can["maxclients"]
+        given["backlog"] = can["backlog"]
         given["wanted"] = np.where(self._traffic > 0, wanted, 0)
         given["kind"] = nodes.kind
         return given
@@ -435,10 +435,10 @@ class Load:
         """Conservation, at each report; raises RuntimeError."""
         # Nodes may have been added since the last step.
         self._fit()
-        check_conservation(self._cluster.nodes, self.future, self._opened_before)
+        check_conservation(self._nodes, self.future, self._opened_before)
 
 
-# --- what must hold of all counts ----------------------------------------------------------------
+# --- what must hold of all counts -----------------------------------------------------------------
 
 
 def check_conservation(nodes: Nodes, future: np.ndarray, opened_before: np.ndarray) -> None:
@@ -485,7 +485,7 @@ def _same(what: str, one: np.ndarray, other: np.ndarray) -> None:
         )
 
 
-# --- demand --------------------------------------------------------------------------------------
+# --- demand ---------------------------------------------------------------------------------------
 
 
 _BURST_DRAWS = 7001

@@ -3,103 +3,94 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
 
-import simpy
-from pydantic import Field
+import numpy as np
 
 from forecache.hwprofiles import load_host
+from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.network import Path, between, constant
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.statistics import Estimate
 
-from ....engines.profile import load_engine
-from ....prediction.predict import DRAWS
-from ....prediction.uncertainty import Draw, Drawn, Range, draw_host, moved
-from ....results.intervals import interval_over_draws
-from ..intervals import Outcomes, RunStep, certain, over_time, stretched
-from ..load.recent import LOOK_S, RecentLoad, mean_value_bytes
-from ..slots.migration import (
-    FSYNC_MS,
+from ...engines.profile import load_engine
+from ...prediction.predict import DRAWS
+from ...prediction.uncertainty import Draw, Drawn, Range, draw_host, moved
+from ...results.intervals import interval_over_draws
+from ...scenario.workload import sizes_of
+from ..recorder import Process
+from .cluster import Cluster
+from .events import RTT_US, Migrate, Moving, Resize
+from .intervals import Outcomes, RunStep, certain, over_time, stretched
+from .load.load import LoadStep
+from .migration import (
     FSYNC_RANGE_MS,
     IDLE,
     Atomic,
     KeyByKey,
     Link,
+    MigrationProfile,
+    MigrationWork,
     NodeLoad,
     Saving,
     atomic,
     key_by_key,
+    load_migration_profile,
     saving,
 )
-from ..slots.migration_work import MigrationProfile, MigrationWork, load_migration_profile
-from ..slots.slot_map import SlotMap, learned
-from ..slots.slots import Move
-from .base import Event, EventProcess
-
-if TYPE_CHECKING:
-    from ..cluster import Cluster
-from typing import TYPE_CHECKING
-
-from ..slots.slots import rebalance
-
-if TYPE_CHECKING:
-    from ..cluster import Cluster
-from typing import TYPE_CHECKING
-
-import numpy as np
-from pydantic import model_validator
-
-from forecache.hwprofiles.files import FieldError
-
-if TYPE_CHECKING:
-    from ..cluster import Cluster
+from .slots import Move, learned, rebalance
 
 _RETRY_S = 10.0
 """Before a job that failed begins again (assumed)."""
-
-
-RTT_US = 300.0
-"""Round trip between nodes where a scenario doesn't say it (assumed)."""
 
 RTT_RANGE_US = (150.0, RTT_US, 450.0)
 """Within a region (assumed)."""
 
 
-class Moving(Event):
-    """What events have in common that move slots."""
+LOOK_S = 5.0
+"""How often a move looks anew at the load of its nodes, and over how long that is averaged."""
 
-    method: Literal["key_by_key", "atomic"] = "atomic"
-    """MIGRATE by an operator, or CLUSTER MIGRATESLOTS."""
-    pipeline: int = Field(default=10, ge=1, le=10_000)
-    """Keys of one MIGRATE."""
-    most_blocked: float = Field(default=1.0, gt=0, le=1)
-    """Share of a source's main thread that MIGRATE may take; its operator pauses for the rest."""
-    rtt_us: float = Field(default=RTT_US, gt=0, le=1e6)
-    """Round trip between nodes, and between them and the operator."""
-    network_gbit_per_s: float | None = Field(default=None, gt=0, le=1000)
-    """Of one connection between two nodes; without it what their instance and the provider's limit
-    of a flow let through, bursts first."""
-    stream_mbyte_per_s: float | None = Field(default=None, gt=0, le=1e6)
-    """Limit of an atomic move's stream, where a service slows it to spare clients."""
-    slots_per_job: int | None = Field(default=None, ge=1, le=16_384)
-    """Slots of one atomic job; without it all that go from one shard to another."""
-    buffer_mbyte: float = Field(default=256.0, gt=0, le=1e6)
-    """Changes that a source may hold for its target (`client-output-buffer-limit replica`)."""
-    clients_follow_s: float | None = Field(default=None, ge=0, le=86_400)
-    """Mean time until a client knows the new map; until then its commands are redirected. Without
-    it a pod fetches the map whenever it is redirected."""
-    fsync_ms: float = Field(default=FSYNC_MS, ge=0, le=10_000)
-    """Key by key: one small write and fdatasync on the disk that nodes.conf lies on."""
-    give_up_s: float = Field(default=7200.0, gt=0, le=7 * 86_400)
-    """Time after which the move counts as failed."""
-    cores: float = Field(default=2.0, ge=1, le=1024)
-    """Cores of a node: the forked child has one of its own where there are two."""
-    threads: int | None = Field(default=None, ge=1, le=256)
-    """Atomic: how many extra threads of a source write and send its slots, instead of a forked
-    child."""
+
+class RecentLoad:
+    """Notes what is asked, step by step, once `begin` was called.
+
+    Attributes
+    ----------
+    commands_per_s
+        Commands of all requests that began, averaged over the last seconds.
+    """
+
+    def __init__(self, cluster: Cluster, *, memory_s: float = LOOK_S) -> None:
+        self._cluster, self._memory_s = cluster, memory_s
+        self.commands_per_s = 0.0
+
+    def begin(self) -> None:
+        """From now on."""
+        self._cluster.after_step(self._note)
+
+    def _note(self, step: LoadStep) -> None:
+        now = float(step.offered @ step.commands_each) / step.length_s
+        weight = min(1.0, step.length_s / self._memory_s) if self.commands_per_s else 1.0
+        self.commands_per_s += (now - self.commands_per_s) * weight
+
+    def of(self, node: int) -> NodeLoad:
+        """What clients ask of a node: its present share of that."""
+        nodes = self._cluster.nodes
+        rate = self.commands_per_s * float(nodes.traffic[node])
+        one_s = nodes.kind_of(node).surrogate.main_ps * 1e-12
+        return NodeLoad(
+            busy=min(1.0, rate * one_s),
+            waiting_s=float(nodes.connections[node]) * one_s,
+            writes_per_s=rate * self._cluster.scenario.demand.mix.set,
+            write_bytes=mean_value_bytes(self._cluster),
+        )
+
+
+def mean_value_bytes(cluster: Cluster) -> float:
+    """Of a value."""
+    sizes = sizes_of(cluster.scenario.data.value_bytes)
+    return sum(size * weight for size, weight in sizes)
 
 
 @dataclass(frozen=True)
@@ -111,35 +102,6 @@ class MovingNumbers:
     rtt_s: float
     saves: Saving
 
-    @classmethod
-    def of(
-        cls,
-        profile: MigrationProfile,
-        asked: Moving,
-        cluster: Cluster,
-        *,
-        draw: Drawn | None = None,
-    ) -> MovingNumbers:
-        """Those of an event that moves slots."""
-        nodes = cluster.scenario.cluster
-        engine = load_engine(nodes.engine, nodes.engine_version)
-
-        def chosen(field: str, bounds: Range) -> float:
-            if draw is None or field in asked.model_fields_set:
-                return float(getattr(asked, field))
-            return moved(bounds, draw.normal(field))
-
-        return cls(
-            work=profile.on(rate_per_ns(cluster, draw), draw=draw),
-            path=moving_path(cluster, asked.network_gbit_per_s, draw),
-            rtt_s=1e-6 * chosen("rtt_us", RTT_RANGE_US),
-            saves=saving(
-                *(engine.engine, engine.version),
-                fsync_ms=chosen("fsync_ms", FSYNC_RANGE_MS),
-                replicas=nodes.replicas,
-            ),
-        )
-
 
 class Mover:
     """Moves slots: sources at the same time if atomic, everything in turn by an operator.
@@ -150,18 +112,15 @@ class Mover:
         Time over which the load of nodes is averaged.
     """
 
-    def __init__(self, asked: Moving, cluster: Cluster, *, memory_s: float = LOOK_S) -> None:
-        self.asked, self.cluster = asked, cluster
+    def __init__(self, event: Moving, cluster: Cluster, *, memory_s: float = LOOK_S) -> None:
+        self.event, self.cluster = event, cluster
         self.recent = RecentLoad(cluster, memory_s=memory_s)
-        self.slots = SlotMap.of(cluster)
-        name = "redis-key-by-key" if asked.method == "key_by_key" else "valkey-atomic"
+        self.slots = cluster.slots
+        name = "redis-key-by-key" if event.method == "key_by_key" else "valkey-atomic"
         profile = load_migration_profile(name)
         self._error = profile.error.half_width
-        self._nominal = MovingNumbers.of(profile, asked, cluster)
-        self._drawn = [
-            MovingNumbers.of(profile, asked, cluster, draw=Draw(cluster.seed, number))
-            for number in range(DRAWS)
-        ]
+        self._nominal = self._numbers(profile)
+        self._drawn = [self._numbers(profile, Draw(cluster.seed, n)) for n in range(DRAWS)]
         self._steps: list[RunStep] = []
         self._outcomes = Outcomes("an atomic move", "moved")
         self.begun_s = self.deadline_s = 0.0
@@ -172,9 +131,29 @@ class Mover:
         self.longest_block = certain(0.0)
         """The longest standstill of a source, in s."""
 
-    def move(self, moves: list[Move], what: str) -> EventProcess:
+    def _numbers(self, profile: MigrationProfile, draw: Drawn | None = None) -> MovingNumbers:
+        event, nodes = self.event, self.cluster.scenario.cluster
+        engine = load_engine(nodes.engine, nodes.engine_version)
+
+        def chosen(field: str, bounds: Range) -> float:
+            if draw is None or field in event.model_fields_set:
+                return float(getattr(event, field))
+            return moved(bounds, draw.normal(field))
+
+        return MovingNumbers(
+            work=profile.on(rate_per_ns(self.cluster, draw), draw=draw),
+            path=moving_path(self.cluster, event.network_gbit_per_s, draw),
+            rtt_s=1e-6 * chosen("rtt_us", RTT_RANGE_US),
+            saves=saving(
+                *(engine.engine, engine.version),
+                fsync_ms=chosen("fsync_ms", FSYNC_RANGE_MS),
+                replicas=nodes.replicas,
+            ),
+        )
+
+    def move(self, moves: list[Move], what: str) -> Process:
         """All of them, with facts and a series about it; `done` says whether all are there."""
-        cluster, env, asked = self.cluster, self.cluster.env, self.asked
+        cluster, env, event = self.cluster, self.cluster.env, self.event
         total = sum(len(move.slots) for move in moves)
         cluster.record.gauge(f"slots moved, {what}", "slots", "progress", lambda: float(self.moved))
         yield from self.carry(moves)
@@ -183,11 +162,11 @@ class Mover:
         cluster.record.mark(f"{what}: done" if self.done else f"{what}: given up")
         cluster.record.fact(
             what, took, "s",
-            f"{total} slots moved" if self.done else f"gave up after {asked.give_up_s:g} s with "
+            f"{total} slots moved" if self.done else f"gave up after {event.give_up_s:g} s with "
             f"{self.moved} of {total} slots moved and {self.restarts} restarts",
         )  # fmt: skip
-        if took is not None and asked.clients_follow_s:
-            ends = (end + 3 * asked.clients_follow_s for end in (took.value, took.low, took.high))
+        if took is not None and event.clients_follow_s:
+            ends = (end + 3 * event.clients_follow_s for end in (took.value, took.low, took.high))
             cluster.record.fact(
                 "19 of 20 clients know the new map", Estimate(*ends), "s",
                 "three mean times later",
@@ -199,11 +178,11 @@ class Mover:
                 "one MIGRATE, or nodes.conf",
             )  # fmt: skip
 
-    def carry(self, moves: list[Move]) -> EventProcess:
+    def carry(self, moves: list[Move]) -> Process:
         """All of them, without a message; `done` says whether all are there."""
         env = self.cluster.env
         jobs = self._jobs(moves)
-        if self.asked.method == "key_by_key":
+        if self.event.method == "key_by_key":
             yield env.process(self._one_by_one(jobs))
         else:
             sources = dict.fromkeys(move.source for move in jobs)
@@ -213,19 +192,19 @@ class Mover:
             ])  # fmt: skip
         self.done = self.moved == sum(len(move.slots) for move in moves)
 
-    def look(self) -> EventProcess:
+    def look(self) -> Process:
         """Begin: note the load from now on, and look at it for a moment."""
         env = self.cluster.env
         self.begun_s = env.now
-        self.deadline_s = env.now + self.asked.give_up_s
+        self.deadline_s = env.now + self.event.give_up_s
         self.recent.begin()
         self.cluster.after_step(self._follow)
         yield env.timeout(LOOK_S)
 
     def _jobs(self, moves: list[Move]) -> list[Move]:
         """The moves, no larger than a job."""
-        most = self.asked.slots_per_job
-        if most is None or self.asked.method == "key_by_key":
+        most = self.event.slots_per_job
+        if most is None or self.event.method == "key_by_key":
             return moves
         return [
             Move(move.source, move.target, move.slots[first : first + most])
@@ -233,9 +212,9 @@ class Mover:
             for first in range(0, len(move.slots), most)
         ]
 
-    def _one_by_one(self, moves: list[Move]) -> Generator[simpy.Event, Any, None]:
+    def _one_by_one(self, moves: list[Move]) -> Process:
         for move in moves:
-            if self.asked.method == "key_by_key":
+            if self.event.method == "key_by_key":
                 yield from self._move_keys(move)
             else:
                 yield from self._move_job(move)
@@ -253,7 +232,7 @@ class Mover:
     def _link(self, keys: float, numbers: MovingNumbers) -> Link:
         """Between the nodes of a move: one connection, which carries all of its keys."""
         allowed = numbers.path.mean_bytes_per_s(keys * mean_value_bytes(self.cluster))
-        limit = self.asked.stream_mbyte_per_s if self.asked.method == "atomic" else None
+        limit = self.event.stream_mbyte_per_s if self.event.method == "atomic" else None
         return Link(
             operator_rtt_s=numbers.rtt_s,
             node_rtt_s=numbers.rtt_s,
@@ -267,7 +246,7 @@ class Mover:
         self.unknown += float(self.slots.shares[part].sum())
         self.slots.spread()
 
-    def _move_keys(self, move: Move) -> Generator[simpy.Event, Any, None]:
+    def _move_keys(self, move: Move) -> Process:
         cluster, env = self.cluster, self.cluster.env
         source, target = self._nodes(move)
         claims = [cluster.nodes.occupy(source, 0.0), cluster.nodes.occupy(target, 0.0)]
@@ -288,7 +267,9 @@ class Mover:
                 slot_lasts = self._interval(slot_s, map(self._slot_s, drawn))
                 standstills = (each.longest_block_s for each in drawn)
                 standstill = self._interval(slot.longest_block_s, standstills)
-                self.longest_block = max(self.longest_block, standstill, key=_value)
+                self.longest_block = max(
+                    self.longest_block, standstill, key=lambda block: block.value
+                )
             claims[0].change(min(1.0, slot.source_blocked_s / slot_s))
             claims[1].change(min(1.0, slot.target_blocked_s / slot_s))
             for claim in saving_claims:
@@ -314,7 +295,7 @@ class Mover:
             value_bytes=mean_value_bytes(self.cluster),
             link=self._link(keys, numbers),
             primaries=sum(node is not None for node in self.slots.primary.values()),
-            pipeline=self.asked.pipeline,
+            pipeline=self.event.pipeline,
             source=source,
             target=target,
             others=busiest,
@@ -323,9 +304,9 @@ class Mover:
 
     def _slot_s(self, slot: KeyByKey) -> float:
         """How long one slot takes, pauses of the operator included."""
-        return max(slot.slot_s, slot.source_blocked_s / self.asked.most_blocked)
+        return max(slot.slot_s, slot.source_blocked_s / self.event.most_blocked)
 
-    def _move_job(self, move: Move) -> Generator[simpy.Event, Any, None]:
+    def _move_job(self, move: Move) -> Process:
         cluster, env = self.cluster, self.cluster.env
         source, target = self._nodes(move)
         while env.now < self.deadline_s:
@@ -355,7 +336,7 @@ class Mover:
             else:
                 # Until the buffer is full, or changes outrun what leaves: then from the beginning.
                 change = source_load.writes_per_s * share * source_load.write_bytes
-                full_s = self.asked.buffer_mbyte * 1024 * 1024 / max(change, 1.0)
+                full_s = self.event.buffer_mbyte * 1024 * 1024 / max(change, 1.0)
                 lasts_s = min(job.fork_s + job.snapshot_s, full_s)
                 yield env.timeout(min(max(lasts_s, 0.1), max(0.1, self.deadline_s - env.now)))
                 self.restarts += 1
@@ -385,9 +366,9 @@ class Mover:
             link=self._link(keys, numbers),
             source=loads[0],
             target=loads[1],
-            cores=self.asked.cores,
-            threads=self.asked.threads,
-            buffer_limit_bytes=self.asked.buffer_mbyte * 1024 * 1024,
+            cores=self.event.cores,
+            threads=self.event.threads,
+            buffer_limit_bytes=self.event.buffer_mbyte * 1024 * 1024,
         )
 
     def _nodes(self, move: Move) -> tuple[int, int]:
@@ -396,11 +377,11 @@ class Mover:
         assert target is not None
         return source, target
 
-    def _follow(self, step: Any) -> None:
+    def _follow(self, step: LoadStep) -> None:
         """Clients learn the new map; until then MOVED comes before an answer."""
         if self.unknown <= 0.0:
             return
-        nodes, follow = self.cluster.nodes, self.asked.clients_follow_s
+        nodes, follow = self.cluster.nodes, self.event.clients_follow_s
         if follow is None:
             each = self.recent.commands_per_s / max(1, self.cluster.clients.pods)
             self.unknown = learned(self.unknown, requests_per_s=each, seconds=step.length_s)
@@ -432,98 +413,44 @@ def _speed(cluster: Cluster, draw: Drawn | None) -> HostSpeed:
     return host.speed(None if draw is None else draw_host(host, draw))
 
 
-def _value(found: Estimate) -> float:
-    return found.value
+# --- shards are added or taken away, or give slots to each other ----------------------------------
 
 
-# --- shards are added or taken away, and slots move -----------------------------------------------
+def resize(event: Resize, cluster: Cluster) -> Process:
+    """Add nodes, move slots, take nodes away."""
+    slots, nodes, mover = cluster.slots, cluster.nodes, Mover(event, cluster)
+    before = slots.shards
+    cluster.record.mark(f"from {len(before)} to {event.shards} shards")
+    yield from mover.look()
+    if event.shards > len(before):
+        yield cluster.env.timeout(event.provision_s)
+        count, first = event.shards - len(before), max(slots.primary) + 1
+        for shard in range(first, first + count):
+            slots.primary[shard] = nodes.add(shard=shard)
+            for _ in range(cluster.scenario.cluster.replicas):
+                nodes.add(shard=shard)
+        cluster.record.mark(f"{count} new shards are there, without slots")
+    shards = slots.shards[: event.shards]
+    yield from mover.move(rebalance(slots.owners, shards), f"resize to {event.shards} shards")
+    for shard in slots.shards[event.shards :] if mover.done else []:
+        for node in np.flatnonzero(nodes.shard == shard):
+            nodes.retire(int(node))
+        slots.primary[shard] = None
 
 
-class Resize(Moving):
-    """The cluster gets another number of shards.
-
-    New shards own nothing at first; then slots move, the fewest that make all alike. Sources work
-    at the same time, each on one target after the other, unless it goes key by key, where one
-    operator does everything.
-    """
-
-    event: Literal["resize"]
-    """Its name."""
-    shards: int = Field(ge=1, le=2000)
-    """How many there shall be."""
-    provision_s: float = Field(default=0.0, ge=0, le=86_400)
-    """Until new nodes are there."""
-
-    def happen(self, cluster: Cluster) -> EventProcess:
-        """Add nodes, move slots, take nodes away."""
-        slots, mover = SlotMap.of(cluster), Mover(self, cluster)
-        before = slots.shards
-        cluster.record.mark(f"from {len(before)} to {self.shards} shards")
-        yield from mover.look()
-        if self.shards > len(before):
-            yield cluster.env.timeout(self.provision_s)
-            _add(cluster, slots, self.shards - len(before))
-        shards = slots.shards[: self.shards]
-        yield from mover.move(rebalance(slots.owners, shards), f"resize to {self.shards} shards")
-        for shard in slots.shards[self.shards :] if mover.done else []:
-            _remove(cluster, slots, shard)
-
-
-def _add(cluster: Cluster, slots: SlotMap, count: int) -> None:
-    first = max(slots.primary) + 1
-    for shard in range(first, first + count):
-        slots.primary[shard] = cluster.nodes.add(cluster.kind, shard=shard)
-        for _ in range(cluster.scenario.cluster.replicas):
-            cluster.nodes.add(cluster.kind, shard=shard)
-    cluster.record.mark(f"{count} new shards are there, without slots")
-
-
-def _remove(cluster: Cluster, slots: SlotMap, shard: int) -> None:
-    nodes = cluster.nodes
-    for node in range(nodes.count):
-        if nodes.shard[node] == shard:
-            nodes.traffic[node] = 0.0
-            nodes.set_down(node, silent=False)
-            nodes.paid[node] = False
-    slots.primary[shard] = None
-
-
-# --- slots go from one shard to another, which both stay ------------------------------------------
-
-
-class Migrate(Moving):
-    """A shard gives slots to another: its hottest ones, or its first."""
-
-    event: Literal["migrate"]
-    """Its name."""
-    source: int = Field(ge=0, le=2000)
-    """Number of the shard that gives, from 0 on."""
-    target: int = Field(ge=0, le=2000)
-    """Number of the shard that takes."""
-    slots: int = Field(ge=1, le=16_384)
-    """How many."""
-    hottest: bool = False
-    """Those that most commands name; otherwise the first."""
-
-    @model_validator(mode="after")
-    def _two(self) -> Migrate:
-        if self.source == self.target:
-            raise FieldError("target", found=self.target, valid="another shard than source")
-        return self
-
-    def happen(self, cluster: Cluster) -> EventProcess:
-        """Choose slots and move them."""
-        slots = SlotMap.of(cluster)
-        for name in ("source", "target"):
-            if slots.primary.get(getattr(self, name)) is None:
-                known = ", ".join(str(shard) for shard in slots.shards)
-                raise FieldError(name, found=getattr(self, name), valid=f"one of {known}")
-        own = np.flatnonzero(slots.owners == self.source)
-        if self.hottest:
-            own = own[np.argsort(-slots.shares[own], kind="stable")]
-        chosen = tuple(int(slot) for slot in own[: self.slots])
-        cluster.record.mark(f"{len(chosen)} slots go from shard {self.source} to {self.target}")
-        moves = [Move(self.source, self.target, chosen)]
-        mover = Mover(self, cluster)
-        yield from mover.look()
-        yield from mover.move(moves, f"{len(chosen)} slots to shard {self.target}")
+def migrate_slots(event: Migrate, cluster: Cluster) -> Process:
+    """Choose slots of a shard and move them to another."""
+    slots = cluster.slots
+    for name in ("source", "target"):
+        if slots.primary.get(getattr(event, name)) is None:
+            known = ", ".join(str(shard) for shard in slots.shards)
+            raise FieldError(name, found=getattr(event, name), valid=f"one of {known}")
+    own = np.flatnonzero(slots.owners == event.source)
+    if event.hottest:
+        own = own[np.argsort(-slots.shares[own], kind="stable")]
+    chosen = tuple(int(slot) for slot in own[: event.slots])
+    cluster.record.mark(f"{len(chosen)} slots go from shard {event.source} to {event.target}")
+    mover = Mover(event, cluster)
+    yield from mover.look()
+    moves = [Move(event.source, event.target, chosen)]
+    yield from mover.move(moves, f"{len(chosen)} slots to shard {event.target}")

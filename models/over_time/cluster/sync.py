@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from forecache.hwprofiles.files import parse, read_yaml, shipped
-from forecache.hwprofiles.quantity import Quantity, Source, ranges_of
+from forecache.hwprofiles.quantity import ranges_of
 from forecache.hwprofiles.record import Record
 
-from ....prediction.uncertainty import Z95, Drawn, draw_ranges
-from ....results.intervals import RelativeError, student_factor
-from ....step_times.inputs import FORK_MS_PER_GIB
-from ..slots.migration import BUFFER_LIMIT_BYTES, COMMAND_BYTES, IDLE, NodeLoad, copy_s, keys_per_s
-from ..slots.migration_work import MigrationWork, drawn_rate
+from ...prediction.uncertainty import Z95, Drawn, draw_ranges
+from ...results.intervals import RelativeError, student_factor
+from ...step_times.inputs import FORK_MS_PER_GIB
+from .migration import (
+    BUFFER_LIMIT_BYTES,
+    COMMAND_BYTES,
+    IDLE,
+    MigrationWork,
+    NodeLoad,
+    WorkProfile,
+    copy_s,
+    keys_per_s,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,24 +117,11 @@ class SyncErrors(Record):
     many trials."""
 
 
-class SyncProfile(Record):
+class SyncProfile(WorkProfile):
     """A file of `sync_work/`: the host it was measured on, and its numbers."""
 
-    id: str
-    title: str
-    sources: dict[str, Source]
-    rate_per_ns: Quantity
-    """Instructions a nanosecond of the host: `user_ipc` × `clock_ghz` of its profile."""
-    work: dict[str, Quantity]
+    known = SyncWork
     errors: SyncErrors
-
-    @model_validator(mode="after")
-    def _check(self) -> SyncProfile:
-        known = {each.name for each in fields(SyncWork)}
-        for name in self.work:
-            if name not in known:
-                raise ValueError(f"work of {', '.join(sorted(known))}; found {name!r}")
-        return self
 
     def on(self, rate_per_ns: float, *, draw: Drawn | None = None) -> SyncWork:
         """The work at another host's rate of instructions. Kernel time is taken to scale alike.
@@ -150,18 +145,15 @@ class SyncProfile(Record):
         late_ms = self.errors.wait_ms * student_factor(self.errors.load.points) / Z95
         wait_ms = numbers.get("wait_ms", 0.0) + late_ms * draw.normal(f"{part}, wait")
         numbers["wait_ms"] = max(0.0, wait_ms)
-        return SyncWork(**numbers).at_rate(rate_per_ns / drawn_rate(self.rate_per_ns, draw))
+        return SyncWork(**numbers).at_rate(rate_per_ns / self.drawn_rate(draw))
 
 
 def load_sync_profile(engine: str) -> SyncProfile:
     """The shipped profile of `valkey`, or `redis` for everything that is like it."""
     name = "valkey" if engine == "valkey" else "redis"
-    files = shipped("forecache.models.over_time.cluster.upgrade", "sync_work")
-    return parse(
-        SyncProfile,
-        read_yaml(files[name]),
-        file=f"models/over_time/cluster/upgrade/sync_work/{name}.yaml",
-    )
+    files = shipped("forecache.models.over_time.cluster", "sync_work")
+    file = f"models/over_time/cluster/sync_work/{name}.yaml"
+    return parse(SyncProfile, read_yaml(files[name]), file=file)
 
 
 # --- how long a replica takes to get a primary's data ---------------------------------------------
