@@ -13,8 +13,7 @@ from forecache.models.over_time.cluster.nodes import (
     ConnectionWork,
     NodeKind,
 )
-from forecache.models.over_time.cluster.run import ACTIONS
-from forecache.models.over_time.cluster.run import run as run_to_the_end
+from forecache.models.over_time.cluster.run import ACTIONS, run_to_the_end
 from forecache.models.over_time.cluster.schema import ClusterScenario
 from forecache.models.over_time.cluster.surrogate import QUANTILES, Surrogate
 from forecache.sim.errors import InputError

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from forecache.models.over_time.cluster.cluster import Cluster
-from forecache.models.over_time.cluster.run import run as run_to_the_end
+from forecache.models.over_time.cluster.run import run_to_the_end
 from forecache.sim.errors import InputError
 from tests.models.test_cluster import made, ran, scenario, series
 

@@ -10,7 +10,7 @@ from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
 from forecache.models.over_time.cluster.cost import node_price
 from forecache.models.over_time.cluster.nodes import NodeKind
-from forecache.models.over_time.cluster.run import run as run_to_the_end
+from forecache.models.over_time.cluster.run import run_to_the_end
 from forecache.models.over_time.cluster.schema import ClusterNodes, ClusterScenario, NodeCost
 from forecache.models.results.series import Run
 from forecache.sim.errors import InputError

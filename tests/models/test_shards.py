@@ -12,7 +12,7 @@ from forecache.models.over_time.cluster.migration import load_migration_profile
 from forecache.models.over_time.cluster.moving import LOOK_S
 from forecache.models.over_time.cluster.nodes import ConnectionWork, NodeKind
 from forecache.models.over_time.cluster.outage import failing_nodes
-from forecache.models.over_time.cluster.run import run as run_to_the_end
+from forecache.models.over_time.cluster.run import run_to_the_end
 from forecache.models.over_time.cluster.schema import ClusterScenario
 from forecache.models.over_time.cluster.slots import SLOTS
 from forecache.models.over_time.cluster.surrogate import QUANTILES, Surrogate

@@ -16,7 +16,7 @@ from forecache.models.over_time.cluster.failover import FailoverRules, hand_over
 from forecache.models.over_time.cluster.migration import COMMAND_BYTES, NodeLoad
 from forecache.models.over_time.cluster.nodes import ConnectionWork, NodeKind
 from forecache.models.over_time.cluster.replacement import backlog_bytes, diskless, unreadable
-from forecache.models.over_time.cluster.run import run as run_to_the_end
+from forecache.models.over_time.cluster.run import run_to_the_end
 from forecache.models.over_time.cluster.schema import ClusterScenario
 from forecache.models.over_time.cluster.surrogate import QUANTILES, CapacityError, Surrogate
 from forecache.models.over_time.cluster.sync import (

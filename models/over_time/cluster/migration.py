@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -74,7 +74,19 @@ _ROUNDS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class MigrationWork:
+class HostWork:
+    """CPU time in ns on one host; waits in ms (`_ms`), which are the same on every host."""
+
+    def at_rate(self, factor: float) -> Self:
+        """On a host whose threads are `factor` times as fast."""
+        scaled = {
+            name: value / factor for name, value in vars(self).items() if not name.endswith("_ms")
+        }
+        return replace(self, **scaled)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrationWork(HostWork):
     """CPU time in ns on one host; of main threads unless said otherwise.
 
     Attributes
@@ -115,15 +127,6 @@ class MigrationWork:
     load_ns_per_byte: float = 0.0
     job_ms: float = 0.0
 
-    def at_rate(self, factor: float) -> MigrationWork:
-        """On a host whose threads are `factor` times as fast."""
-        scaled = {
-            name: value / factor
-            for name, value in vars(self).items()
-            if name.endswith(("_ns", "_per_byte"))
-        }
-        return replace(self, **scaled)
-
     def dump_ns(self, keys: float, value_bytes: float) -> float:
         """Time of the source's main thread for one MIGRATE, by its number of keys."""
         return self.dump_call_ns + keys * (self.dump_key_ns + value_bytes * self.dump_ns_per_byte)
@@ -143,7 +146,7 @@ class WorkProfile(Record):
     rate_per_ns: Quantity
     """Instructions a nanosecond of the host: `user_ipc` × `clock_ghz` of its profile."""
     work: dict[str, Quantity]
-    known: ClassVar[type[Any]]
+    known: ClassVar[type[HostWork]]
     """The dataclass that `work` has fields of."""
 
     @model_validator(mode="after")

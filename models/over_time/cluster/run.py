@@ -40,11 +40,11 @@ _LIST_PARTS = 20
 
 def run_cluster(scenario: ClusterScenario, seed: int, progress: Progress) -> Run:
     """Simulate one scenario of `kind: cluster`."""
-    return run(Cluster(scenario, seed=seed, progress=progress))
+    return run_to_the_end(Cluster(scenario, seed=seed, progress=progress))
 
 
-def run(cluster: Cluster) -> Run:
-    """Simulate a cluster to its end, and return what was recorded."""
+def run_to_the_end(cluster: Cluster) -> Run:
+    """Simulate a cluster, and return what was recorded."""
     env, clients = cluster.env, cluster.scenario.clients
     cluster.load.begin()
     for index, event in enumerate(cluster.scenario.events):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ from .migration import (
     BUFFER_LIMIT_BYTES,
     COMMAND_BYTES,
     IDLE,
+    HostWork,
     MigrationWork,
     NodeLoad,
     WorkProfile,
@@ -62,7 +63,7 @@ def _length_bytes(length: float) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SyncWork:
+class SyncWork(HostWork):
     """CPU time in ns on one host; bytes are those of the file.
 
     Attributes
@@ -86,13 +87,6 @@ class SyncWork:
     load_key_ns: float = 0.0
     load_ns_per_byte: float = 0.0
     wait_ms: float = 0.0
-
-    def at_rate(self, factor: float) -> SyncWork:
-        """On a host whose threads are `factor` times as fast."""
-        scaled = {
-            name: value / factor for name, value in vars(self).items() if not name.endswith("_ms")
-        }
-        return replace(self, **scaled)
 
     def save_s(self, content: NodeContent, *, disk_bytes_per_s: float = math.inf) -> float:
         """Time to write everything into a file."""

@@ -20,7 +20,7 @@ from ..caching import Filling, room
 from ..cluster.cluster import Cluster
 from ..cluster.load.load import LoadStep
 from ..cluster.nodes import NodeKind, node_kind
-from ..cluster.run import run as run_to_the_end
+from ..cluster.run import run_to_the_end
 from ..cluster.schema import ClusterScenario
 from ..recorder import Process, Recorder
 from .scaling import MOST_SHARDS, Shards, behind_proxy, hop
