@@ -39,9 +39,9 @@ from forecache.calibration.fit.prior import earlier_profile
 from forecache.calibration.observe.measure import plan_cores
 from forecache.hwprofiles import load_host
 from forecache.models.engines.profile import load_engine
-from forecache.models.over_time.large_commands.commands import Lasting
+from forecache.models.over_time.large_commands.commands import CommandTime
 from forecache.models.over_time.large_commands.scenario import LargeCommands
-from forecache.models.over_time.large_commands.simulate import lasting_of, place_of
+from forecache.models.over_time.large_commands.simulate import command_time, data_place
 from forecache.models.over_time.large_commands.work import load_work
 from forecache.sim.errors import EngineError, InputError
 
@@ -231,7 +231,7 @@ def speed_found(bundle: str) -> dict[str, float]:
 
 def predict(
     engine: str, version: str, bundle: str, size: Size, *, page_ns: float
-) -> dict[str, Lasting]:
+) -> dict[str, CommandTime]:
     """The same commands predicted for the host of a bundle."""
     scenario = {
         "kind": "large_commands",
@@ -258,10 +258,10 @@ def predict(
     # MiB is free (arena_chunk_dealloc); the embedded engine is told to keep them.
     returns = engine == "redis"
     whole = LargeCommands.model_validate(scenario)
-    place, _ = place_of(whole, values=speed_found(bundle))
+    place, _ = data_place(whole, values=speed_found(bundle))
     names = ["import", "FLUSHDB", *CASES]
     found = {
-        name: lasting_of(command, whole, place, fresh=returns or command.command == "import")
+        name: command_time(command, whole, place, fresh=returns or command.command == "import")
         for name, command in zip(names, whole.commands, strict=True)
     }
     keys = LargeCommands.model_validate(
@@ -271,10 +271,10 @@ def predict(
             "commands": [{"command": "keys"}],
         }
     )
-    return found | {"KEYS": lasting_of(keys.commands[0], keys, place, fresh=returns)}
+    return found | {"KEYS": command_time(keys.commands[0], keys, place, fresh=returns)}
 
 
-def compare(seen: dict[str, Seen], lasting: dict[str, Lasting]) -> list[dict[str, Any]]:
+def compare(seen: dict[str, Seen], lasting: dict[str, CommandTime]) -> list[dict[str, Any]]:
     """A row for each command: measured, predicted, error."""
     rows = []
     for name, what in seen.items():

@@ -19,9 +19,9 @@ from scipy.optimize import brentq
 from forecache.calibration.validate.comparison import ComparedDataset, FittedFactor, summary_of
 from forecache.calibration.validate.dataset import Dataset
 from forecache.hwprofiles.files import parse
-from forecache.models.over_time.large_commands.commands import Lasting
+from forecache.models.over_time.large_commands.commands import CommandTime
 from forecache.models.over_time.large_commands.scenario import LargeCommands
-from forecache.models.over_time.large_commands.simulate import lasting_of, model_error, place_of
+from forecache.models.over_time.large_commands.simulate import command_time, data_place, model_error
 from forecache.models.over_time.large_commands.work import load_work
 from forecache.sim.effort import check_work
 from forecache.sim.errors import InputError
@@ -89,7 +89,7 @@ def scenarios_of(dataset: Dataset, file: str) -> list[LargeCommands]:
 
 def lasting(
     scenario: LargeCommands, fitted: Mapping[str, float], doubt: SetOperationDoubt | None = None
-) -> Lasting:
+) -> CommandTime:
     """The command of a scenario under fitted numbers."""
     given = scenario.model_copy(
         update={
@@ -98,20 +98,20 @@ def lasting(
         }
     )
     if doubt is None:
-        place, _ = place_of(given)
+        place, _ = data_place(given)
     else:
-        plain, _ = place_of(given)
+        plain, _ = data_place(given)
         host, far = plain.server.host, plain.client.speed.host
         network = plain.link.gbit_per_s * doubt.bandwidth
         given = given.model_copy(
             update={"network": given.network.model_copy(update={"gbit_per_s": network})}
         )
-        place, _ = place_of(
+        place, _ = data_place(
             given,
             values={"user_ipc": host.user_ipc * doubt.server_rate},
             client_values={"user_ipc": far.user_ipc * doubt.client_rate},
         )
-    return lasting_of(given.commands[0], given, place)
+    return command_time(given.commands[0], given, place)
 
 
 def fit(
@@ -217,7 +217,7 @@ def validate_large_commands(dataset: Dataset, file: str) -> DatasetValidation:
     )
 
 
-def parts_s(what: Lasting) -> dict[str, float]:
+def parts_s(what: CommandTime) -> dict[str, float]:
     """Where the time goes."""
     return {
         "blocks": what.execution_ns / 1e9,

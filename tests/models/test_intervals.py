@@ -11,9 +11,9 @@ from evidence.validation.answer import interval_over_cases
 from forecache.models.over_time.cluster.intervals import (
     Outcomes,
     RunStep,
-    certain,
-    over_time,
-    stretched,
+    exactly,
+    span_with_interval,
+    with_interval_of,
 )
 from forecache.models.results.intervals import (
     RelativeError,
@@ -80,16 +80,16 @@ def test_an_error_of_few_comparisons_makes_a_wider_interval() -> None:
 def test_a_run_is_stretched_by_what_goes_on_in_it() -> None:
     # 10 s of restart, 30 s of a sync, 60 s of nothing.
     steps = [step(0.0, 10.0), step(10.0, 30.0, 0.5, 2.0)]
-    assert stretched(0.0, 100.0, steps) == Estimate(100.0, 85.0, 130.0)
-    assert stretched(50.0, 100.0, steps) == certain(50.0)
-    assert stretched(0.0, 100.0, []) == certain(100.0)
+    assert span_with_interval(0.0, 100.0, steps) == Estimate(100.0, 85.0, 130.0)
+    assert span_with_interval(50.0, 100.0, steps) == exactly(50.0)
+    assert span_with_interval(0.0, 100.0, []) == exactly(100.0)
 
 
 def test_of_steps_that_go_on_at_once_the_mean_counts() -> None:
     steps = [step(0.0, 10.0), step(0.0, 10.0, 0.5, 2.0)]
-    assert stretched(0.0, 10.0, steps) == Estimate(10.0, 7.5, 15.0)
+    assert span_with_interval(0.0, 10.0, steps) == Estimate(10.0, 7.5, 15.0)
     alike = [step(0.0, 10.0, 0.5, 2.0)] * 5
-    assert stretched(0.0, 10.0, alike) == Estimate(10.0, 5.0, 20.0)
+    assert span_with_interval(0.0, 10.0, alike) == Estimate(10.0, 5.0, 20.0)
 
 
 @given(
@@ -103,8 +103,8 @@ def test_two_parts_of_a_run_add_up_to_the_whole(
     given_steps: list[tuple[float, float, float, float]], cut_s: float
 ) -> None:
     steps = [step(*each) for each in given_steps]
-    whole = stretched(0.0, 100.0, steps)
-    first, second = stretched(0.0, cut_s, steps), stretched(cut_s, 100.0, steps)
+    whole = span_with_interval(0.0, 100.0, steps)
+    first, second = span_with_interval(0.0, cut_s, steps), span_with_interval(cut_s, 100.0, steps)
     assert whole.low <= whole.value <= whole.high
     assert first.low + second.low == pytest.approx(whole.low)
     assert first.high + second.high == pytest.approx(whole.high)
@@ -112,12 +112,12 @@ def test_two_parts_of_a_run_add_up_to_the_whole(
 
 def test_a_step_without_a_bound_leaves_the_run_without_one() -> None:
     steps = [step(0.0, 10.0), step(10.0, 10.0, 0.5, math.inf)]
-    assert stretched(0.0, 30.0, steps) == Estimate(30.0, 25.0, math.inf)
+    assert span_with_interval(0.0, 30.0, steps) == Estimate(30.0, 25.0, math.inf)
 
 
 def test_a_time_takes_the_relative_width_of_another() -> None:
-    assert over_time(6.0, Estimate(2.0, 1.0, 5.0)) == Estimate(6.0, 3.0, 15.0)
-    assert over_time(6.0, certain(0.0)) == certain(6.0)
+    assert with_interval_of(6.0, Estimate(2.0, 1.0, 5.0)) == Estimate(6.0, 3.0, 15.0)
+    assert with_interval_of(6.0, exactly(0.0)) == exactly(6.0)
 
 
 def test_draws_that_end_otherwise_get_a_warning() -> None:

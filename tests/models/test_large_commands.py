@@ -33,9 +33,9 @@ from forecache.models.over_time.large_commands.simulate import (
     ServiceTurns,
     base_latency_s,
     by_time,
+    data_place,
     latencies,
     main_thread_s,
-    place_of,
     poisson_arrivals,
     timeline,
     waits,
@@ -393,8 +393,8 @@ def test_the_table_of_intervals_has_every_command() -> None:
 
 def test_numbers_that_are_off_by_nothing_are_the_nominal_ones() -> None:
     scenario = LargeCommands.model_validate(changed())
-    place_, _ = place_of(scenario)
-    nothing, _ = place_of(scenario, draw=Steps())
+    place_, _ = data_place(scenario)
+    nothing, _ = data_place(scenario, draw=Steps())
     for nominal, drawn in zip(timeline(scenario, place_), timeline(scenario, nothing), strict=True):
         assert drawn.end_s == pytest.approx(nominal.end_s)
         assert drawn.lasting.main_thread_ns == pytest.approx(nominal.lasting.main_thread_ns)
@@ -403,7 +403,7 @@ def test_numbers_that_are_off_by_nothing_are_the_nominal_ones() -> None:
 
 def test_without_draws_an_interval_is_the_error_of_the_engines_commands() -> None:
     scenario = LargeCommands.model_validate(changed())
-    where, chosen = place_of(scenario)
+    where, chosen = data_place(scenario)
     timed = timeline(scenario, where)
     own = chosen.work.errors.main_thread.half_width
     found = RunIntervals(timed, [timed] * 20, chosen).main_thread(main_thread_s)
@@ -420,7 +420,7 @@ def test_what_a_scenario_gives_is_not_uncertain() -> None:
         "client": {"host": "c7g.large", "first_touch_ns": 700.0},
     }
     guess, known = (
-        [place_of(scenario, draw=Draw(1, number))[0].server.first_touch_ns for number in range(5)]
+        [data_place(scenario, draw=Draw(1, number))[0].server.first_touch_ns for number in range(5)]
         for scenario in map(LargeCommands.model_validate, (data, given_too))
     )
     assert len(set(guess)) == 5

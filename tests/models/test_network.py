@@ -15,7 +15,7 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.over_time.cluster.moving import moving_path
 from forecache.models.over_time.large_commands.scenario import LargeCommands
-from forecache.models.over_time.large_commands.simulate import place_of, timeline
+from forecache.models.over_time.large_commands.simulate import data_place, timeline
 from forecache.models.prediction.caveats import not_covered
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
@@ -115,7 +115,7 @@ def test_a_large_reply_is_one_flow(given_gbit: float | None, expected: float) ->
         "commands": [{"command": "get", "value_bytes": 2**29}],
     }
     scenario = LargeCommands.model_validate(data)
-    place, _ = place_of(scenario)
+    place, _ = data_place(scenario)
     assert place.link.gbit_per_s == expected
     [timed] = timeline(scenario, place)
     assert timed.lasting.stream_ns >= 2**32 / expected

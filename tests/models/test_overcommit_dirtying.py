@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evidence.overcommit.adaptive_rate import AdaptiveRate, migrate_adaptively
 from forecache.models.layouts.generations import KeyLayout
-from forecache.models.over_time.overcommit.manager import dirtying_of
+from forecache.models.over_time.overcommit.manager import machine_dirtying
 from forecache.models.over_time.overcommit.precopy import (
     PAGE_BYTES,
     MigrationLimits,
@@ -140,7 +140,7 @@ def test_reads_write_what_notes_the_last_use_and_no_values() -> None:
 def test_a_scenario_says_what_its_engines_are_asked() -> None:
     asked = {"reads_per_s_per_gb": 1_000, "writes_per_s_per_gb": 1_000, "value_bytes": 1_000}
     machines = Machines.model_validate({"count": 1, "requests": asked})
-    small, large = (dirtying_of(machines, gb * 1e9) for gb in (1, 8))
+    small, large = (machine_dirtying(machines, gb * 1e9) for gb in (1, 8))
     # All keys and all rates grow with the machine; tables double at different sizes.
     assert large(10.0) == pytest.approx(8 * small(10.0), rel=0.1)
     # 10,000 writes reach about 1.25 pages each, those and the reads' objects and entries.

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forecache.models.over_time.overcommit.demand import TracedDemand, read_trace
-from forecache.models.over_time.overcommit.manager import dirtying_of
+from forecache.models.over_time.overcommit.manager import machine_dirtying
 from forecache.models.over_time.overcommit.run import run_overcommit
 from forecache.models.over_time.overcommit.schema import Machines, OvercommitScenario
 from forecache.sim.errors import InputError
@@ -198,9 +198,9 @@ def test_requests_of_a_trace_take_the_place_of_rates() -> None:
     assert len(asked) > 1
     rates = {"reads_per_s_per_gb": 90, "writes_per_s_per_gb": 10}
     machines = Machines.model_validate({"count": 1, "requests": rates})
-    by_rate, by_trace = dirtying_of(machines, 4e9), dirtying_of(machines, 4e9, 400.0)
+    by_rate, by_trace = machine_dirtying(machines, 4e9), machine_dirtying(machines, 4e9, 400.0)
     assert by_rate(5.0) == pytest.approx(by_trace(5.0))
-    assert dirtying_of(machines, 4e9, 4_000.0)(5.0) > 5 * by_rate(5.0)
+    assert machine_dirtying(machines, 4e9, 4_000.0)(5.0) > 5 * by_rate(5.0)
 
 
 def test_a_fleet_lives_on_a_trace() -> None:

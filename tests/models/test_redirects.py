@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evidence.validation.dip import drawing_mean, drawing_s
-from forecache.models.over_time.cluster.slots import learned
+from forecache.models.over_time.cluster.slots import share_still_redirected
 
 
 def test_redirects_while_slots_move_are_those_of_single_clients() -> None:
@@ -31,9 +31,11 @@ def test_what_moved_at_once_is_learned_the_sooner_the_more_is_asked() -> None:
     unknown, rate = 0.3, 200.0
     for _ in range(10_000):
         unknown -= rate * unknown**2 * 1e-5
-    assert learned(0.3, requests_per_s=rate, seconds=0.1) == pytest.approx(unknown, rel=0.01)
-    assert learned(0.3, requests_per_s=rate, seconds=0.0) == 0.3
-    assert learned(0.0, requests_per_s=rate, seconds=1.0) == 0.0
+    assert share_still_redirected(0.3, requests_per_s=rate, seconds=0.1) == pytest.approx(
+        unknown, rel=0.01
+    )
+    assert share_still_redirected(0.3, requests_per_s=rate, seconds=0.0) == 0.3
+    assert share_still_redirected(0.0, requests_per_s=rate, seconds=1.0) == 0.0
 
 
 def test_threads_that_draw_keys_keep_what_their_rounds_leave() -> None:

@@ -64,20 +64,20 @@ class Outcomes:
         ]
 
 
-def certain(seconds: float) -> Estimate:
+def exactly(seconds: float) -> Estimate:
     """A time of which nothing is uncertain."""
     return Estimate(seconds, seconds, seconds)
 
 
-def over_time(seconds: float, found: Estimate) -> Estimate:
+def with_interval_of(seconds: float, found: Estimate) -> Estimate:
     """A time with an interval as wide, against its value, as another one has."""
     if found.value <= 0.0 or not math.isfinite(found.value):
-        return certain(seconds)
+        return exactly(seconds)
     factor = seconds / found.value
     return Estimate(seconds, found.low * factor, found.high * factor)
 
 
-def stretched(begun_s: float, ended_s: float, steps: Sequence[RunStep]) -> Estimate:
+def span_with_interval(begun_s: float, ended_s: float, steps: Sequence[RunStep]) -> Estimate:
     """A stretch of time in s with its interval, from the steps that were going on in it.
 
     What is uncertain of one is uncertain of all in the same way, since it is the same hosts and the
@@ -91,7 +91,7 @@ def stretched(begun_s: float, ended_s: float, steps: Sequence[RunStep]) -> Estim
         if step.lasts_s > 0 and step.begun_s < ended_s and step.begun_s + step.lasts_s > begun_s
     ]
     if not meanwhile:
-        return certain(value)
+        return exactly(value)
     spans = np.array([(step.begun_s, step.begun_s + step.lasts_s) for step in meanwhile])
     spans = spans.clip(begun_s, ended_s)
     edges = np.unique([begun_s, ended_s, *spans.ravel()])

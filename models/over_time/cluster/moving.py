@@ -22,7 +22,7 @@ from ...scenario.workload import sizes_of
 from ..recorder import Process
 from .cluster import Cluster
 from .events import RTT_US, Migrate, Moving, Resize
-from .intervals import Outcomes, RunStep, certain, over_time, stretched
+from .intervals import Outcomes, RunStep, exactly, span_with_interval, with_interval_of
 from .load.load import LoadStep
 from .migration import (
     FSYNC_RANGE_MS,
@@ -39,7 +39,7 @@ from .migration import (
     load_migration_profile,
     saving,
 )
-from .slots import Move, learned, rebalance
+from .slots import Move, rebalance, share_still_redirected
 
 _RETRY_S = 10.0
 """Before a job that failed begins again (assumed)."""
@@ -128,7 +128,7 @@ class Mover:
         self.done = False
         self.unknown = 0.0
         """Share of the slots that changed hands and that the mean client has not noticed."""
-        self.longest_block = certain(0.0)
+        self.longest_block = exactly(0.0)
         """The longest standstill of a source, in s."""
 
     def _numbers(self, profile: MigrationProfile, draw: Drawn | None = None) -> MovingNumbers:
@@ -158,7 +158,9 @@ class Mover:
         cluster.record.gauge(f"slots moved, {what}", "slots", "progress", lambda: float(self.moved))
         yield from self.carry(moves)
         cluster.record.warnings += self._outcomes.warnings()
-        took = stretched(self.begun_s, env.now, self._steps) if self.done else None
+        took = None
+        if self.done:
+            took = span_with_interval(self.begun_s, env.now, self._steps)
         cluster.record.mark(f"{what}: done" if self.done else f"{what}: given up")
         cluster.record.fact(
             what, took, "s",
@@ -172,11 +174,9 @@ class Mover:
                 "three mean times later",
             )  # fmt: skip
         if self.longest_block.value > 0:
-            longest = self.longest_block
-            cluster.record.fact(
-                "longest standstill of a source", over_time(1e3 * longest.value, longest), "ms",
-                "one MIGRATE, or nodes.conf",
-            )  # fmt: skip
+            longest_ms = with_interval_of(1e3 * self.longest_block.value, self.longest_block)
+            note = "one MIGRATE, or nodes.conf"
+            cluster.record.fact("longest standstill of a source", longest_ms, "ms", note)
 
     def carry(self, moves: list[Move]) -> Process:
         """All of them, without a message; `done` says whether all are there."""
@@ -250,7 +250,7 @@ class Mover:
         cluster, env = self.cluster, self.cluster.env
         source, target = self._nodes(move)
         claims = [cluster.nodes.occupy(source, 0.0), cluster.nodes.occupy(target, 0.0)]
-        done, begun_s, slot_lasts = 0.0, float(env.now), certain(0.0)
+        done, begun_s, slot_lasts = 0.0, float(env.now), exactly(0.0)
         up = [node for node in range(cluster.nodes.count) if cluster.nodes.is_up(node)]
         others = [node for node in up if node not in (source, target)]
         busiest = max(others, key=lambda node: float(cluster.nodes.traffic[node]), default=None)
@@ -281,7 +281,7 @@ class Mover:
             done = now
         for claim in (*claims, *saving_claims):
             claim.release()
-        lasted = over_time(float(env.now) - begun_s, slot_lasts)
+        lasted = with_interval_of(float(env.now) - begun_s, slot_lasts)
         self._steps.append(RunStep(begun_s=begun_s, lasts=lasted))
 
     def _slot(
@@ -384,7 +384,9 @@ class Mover:
         nodes, follow = self.cluster.nodes, self.event.clients_follow_s
         if follow is None:
             each = self.recent.commands_per_s / max(1, self.cluster.clients.pods)
-            self.unknown = learned(self.unknown, requests_per_s=each, seconds=step.length_s)
+            self.unknown = share_still_redirected(
+                self.unknown, requests_per_s=each, seconds=step.length_s
+            )
         else:
             self.unknown *= math.exp(-step.length_s / follow) if follow > 0 else 0.0
         active = nodes.traffic > 0

@@ -19,9 +19,9 @@ from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.errors import InputError
 
 from ...engines.profile import EngineProfile
-from ...footprint.weigh import PROCESS_BYTES
 from ...footprint.limits import MemoryLimit, Room, host_limit, managed_limit, room
 from ...footprint.node import node_memory
+from ...footprint.weigh import PROCESS_BYTES
 from ...prediction.caveats import not_covered
 from ...prediction.predict import Progress
 from ...prices.table import load_prices

@@ -29,7 +29,7 @@ from ..recorder import Process
 from .cluster import Cluster
 from .events import Upgrade
 from .failover import FailoverRules, fail_over, hand_over_s, rules_for
-from .intervals import Outcomes, RunStep, certain, over_time
+from .intervals import Outcomes, RunStep, exactly, with_interval_of
 from .load.load import LoadStep
 from .migration import COMMAND_BYTES, NodeLoad
 from .moving import RecentLoad, moving_path, rate_per_ns
@@ -82,7 +82,7 @@ class ReplacementTarget:
         return found if threads == 1 else f"{found} with io-threads {threads}"
 
 
-def target_of(event: Upgrade, cluster: Cluster) -> ReplacementTarget:
+def replacement_target(event: Upgrade, cluster: Cluster) -> ReplacementTarget:
     """What nodes run afterwards, checked against what they run now."""
     nodes = cluster.scenario.cluster
     old = load_engine(nodes.engine, nodes.engine_version)
@@ -367,7 +367,7 @@ class Replacement:
 
     def __init__(self, event: Upgrade, cluster: Cluster) -> None:
         self.event, self.cluster, self.env = event, cluster, cluster.env
-        self.target = target_of(event, cluster)
+        self.target = replacement_target(event, cluster)
         self.slots = None if self.target.old.engine == "memcached" else cluster.slots
         self.recent = RecentLoad(cluster)
         self.watch = ReplacementWatch(cluster)
@@ -446,7 +446,7 @@ class Replacement:
     def save_s(self, shard: int) -> Estimate:
         """SHUTDOWN writes a snapshot where some are configured."""
         if self.event.persistence != "snapshot":
-            return certain(0.0)
+            return exactly(0.0)
         held, disk = self.content(shard), self.disk_bytes_per_s
         return self._over_draws(
             lambda numbers: numbers.old_work.save_s(held, disk_bytes_per_s=disk)
@@ -455,7 +455,7 @@ class Replacement:
     def load_s(self, shard: int) -> Estimate:
         """What a node loads when it starts."""
         if self.event.persistence == "none":
-            return certain(0.0)
+            return exactly(0.0)
         held, more_s = self.content(shard), 0.0
         if self.event.persistence == "append_only":
             more_s = APPENDED * held.keys * self.target.kind.surrogate.main_ps * 1e-12
@@ -469,7 +469,7 @@ class Replacement:
 
     # --- one node ---------------------------------------------------------------------------------
 
-    def renew_replica(self, shard: int, node: int) -> Process:
+    def replace_replica(self, shard: int, node: int) -> Process:
         """Restart a replica, which then gets what it lacks from its primary."""
         self.cluster.nodes.traffic[node] = 0.0
         yield from self.drain(node)
@@ -479,7 +479,7 @@ class Replacement:
         yield from self._restart(shard, node)
         yield from self.catch_up(shard, node, stopped_s=stopped_s)
 
-    def renew_alone(self, shard: int, node: int) -> Process:
+    def replace_only_node(self, shard: int, node: int) -> Process:
         """Restart the only node of a shard, which is down until it has loaded what it kept."""
         gap = self.watch.without_primary(shard)
         self.cluster.nodes.set_down(node, silent=False)
@@ -487,7 +487,7 @@ class Replacement:
         self._back_as_primary(shard, node)
         gap.ends_s = float(self.env.now)
 
-    def renew_primary(self, shard: int, node: int, *, waits_for_failover: bool) -> Process:
+    def replace_primary(self, shard: int, node: int, *, waits_for_failover: bool) -> Process:
         """Stop a primary that has replicas; one of them takes over unless it is back before.
 
         Parameters
@@ -513,7 +513,7 @@ class Replacement:
     def _restart(self, shard: int, node: int) -> Process:
         """Save, run the new version, load."""
         yield from self.lasts(shard, node, "save", self.save_s(shard))
-        yield from self.lasts(shard, node, "restart", certain(self.event.restart_s))
+        yield from self.lasts(shard, node, "restart", exactly(self.event.restart_s))
         self.cluster.nodes.become(node, self.target.kind)
         if self.slots is None or self.cluster.cache is not None:
             self.cluster.nodes.data_bytes[node] *= self.target.kind.data_factor
@@ -565,12 +565,12 @@ class Replacement:
         pause_s = hand_over_s(self._rules(), seed=self.cluster.seed + shard)
         gap = self.watch.without_primary(shard)
         self.cluster.nodes.stall(old, pause_s)
-        yield from self.lasts(shard, old, "hand over", certain(pause_s), f"to node {new}")
+        yield from self.lasts(shard, old, "hand over", exactly(pause_s), f"to node {new}")
         self._promote(shard, old, new)
         gap.ends_s = float(self.env.now)
 
     def _take_over(self, shard: int, old: int, after_s: float, gap: NoPrimary) -> Process:
-        yield from self.lasts(shard, old, "failover", certain(after_s))
+        yield from self.lasts(shard, old, "failover", exactly(after_s))
         there = self.replicas(shard)
         if there:
             self._promote(shard, old, there[0])
@@ -606,7 +606,7 @@ class Replacement:
         missed = source.writes_per_s * (source.write_bytes + COMMAND_BYTES) * away_s
         if kept and missed <= self._backlog_bytes():
             note = f"{missed / 1e6:.3g} MB of changes"
-            yield from self.lasts(shard, node, "partial sync", certain(RECONNECT_S), note)
+            yield from self.lasts(shard, node, "partial sync", exactly(RECONNECT_S), note)
         else:
             yield from self.synchronise(shard, node, source=lambda: self.primary(shard))
         if not self.given_up and self.cluster.nodes.paid[node]:
@@ -641,7 +641,7 @@ class Replacement:
             if lasts is not None:
                 break
             what = f"full sync: {sync.outcome}"
-            self._done(shard, node, what, certain(lasted_s), begun_s=begun_s)
+            self._done(shard, node, what, exactly(lasted_s), begun_s=begun_s)
             if self.env.now >= deadline_s:
                 self.given_up = f"a full sync of shard {shard}: {sync.outcome}"
                 return
@@ -652,7 +652,7 @@ class Replacement:
         note = f"{size:.3g} GB, {sync.source_share:.0%} of node {source()}'s main thread"
         if sync.buffered_bytes > 0:
             note += f", {sync.buffered_bytes / 1e6:.3g} MB of changes"
-        lasted = over_time(lasted_s, lasts)
+        lasted = with_interval_of(lasted_s, lasts)
         self._done(shard, node, "full sync", lasted, note, begun_s=begun_s)
 
     def _attempt(

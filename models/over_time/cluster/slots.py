@@ -310,7 +310,7 @@ class SlotMap:
 # specification). The more it asks, the sooner it learns of a move.
 
 
-def learned(unknown: float, *, requests_per_s: float, seconds: float) -> float:
+def share_still_redirected(unknown: float, *, requests_per_s: float, seconds: float) -> float:
     """Share of the requests that a mean client still sends to a former owner, some time later.
 
     It learns at the rate of its requests times the share of them that are redirected:

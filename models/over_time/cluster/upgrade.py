@@ -15,7 +15,7 @@ from ...results.series import Cell
 from ..recorder import Process
 from .cluster import Cluster
 from .events import Upgrade
-from .intervals import certain, stretched
+from .intervals import exactly, span_with_interval
 from .replacement import Replacement, ReplacementStep
 from .surrogate import CapacityError
 
@@ -60,17 +60,17 @@ def _in_turn(steps: Replacement, shard: int, turn: simpy.Resource) -> Process:
 
 def _rolling(steps: Replacement, shard: int) -> Process:
     for replica in steps.replicas(shard):
-        yield from steps.renew_replica(shard, replica)
+        yield from steps.replace_replica(shard, replica)
         if steps.given_up:
             return
     primary = steps.primary(shard)
     if not steps.replicas(shard):
-        yield from steps.renew_alone(shard, primary)
+        yield from steps.replace_only_node(shard, primary)
     elif steps.event.failover == "manual":
         yield from steps.hand_over(shard)
-        yield from steps.renew_replica(shard, primary)
+        yield from steps.replace_replica(shard, primary)
     else:
-        yield from steps.renew_primary(shard, primary, waits_for_failover=True)
+        yield from steps.replace_primary(shard, primary, waits_for_failover=True)
 
 
 def _in_place(steps: Replacement, shard: int) -> Process:
@@ -78,11 +78,11 @@ def _in_place(steps: Replacement, shard: int) -> Process:
         if steps.given_up:
             return
         if node != steps.primary(shard):
-            yield from steps.renew_replica(shard, node)
+            yield from steps.replace_replica(shard, node)
         elif steps.replicas(shard):
-            yield from steps.renew_primary(shard, node, waits_for_failover=False)
+            yield from steps.replace_primary(shard, node, waits_for_failover=False)
         else:
-            yield from steps.renew_alone(shard, node)
+            yield from steps.replace_only_node(shard, node)
 
 
 def _blue_green(steps: Replacement) -> Process:
@@ -144,7 +144,7 @@ def _switch(steps: Replacement, blue: list[int], green: dict[int, list[int]]) ->
     for node in blue:
         nodes.stall(node, pause_s)
     cluster.record.mark("all clients change over to the new nodes")
-    yield from steps.lasts(-1, -1, "switch", certain(pause_s), "no node takes commands")
+    yield from steps.lasts(-1, -1, "switch", exactly(pause_s), "no node takes commands")
     for node in blue:
         nodes.traffic[node] = 0.0
         nodes.shard[node] = -1 - nodes.shard[node]
@@ -168,10 +168,8 @@ def report(steps: Replacement) -> None:
     why = steps.given_up or "the run ends before it"
     method = steps.event.method.replace("_", " ")
     what = f"{method}, {steps.target.old.engine} {steps.target.old.version} to {steps.target.name}"
-    fact(
-        "upgrade lasts", stretched(begun_s, steps.ended_s, steps.rows) if done else None, "s",
-        what if done else f"{what}: {why}",
-    )  # fmt: skip
+    lasts_s = span_with_interval(begun_s, steps.ended_s, steps.rows) if done else None
+    fact("upgrade lasts", lasts_s, "s", what if done else f"{what}: {why}")
     # Of the node of which most was asked.
     of_new = steps.cluster.nodes.kinds[watch.worst.kind] == steps.target.kind
     error = steps.cluster.capacity_error(
@@ -187,7 +185,7 @@ def report(steps: Replacement) -> None:
     gap = watch.longest_gap()
     # -1: a step of all shards together.
     own = [row for row in steps.rows if row.shard in (gap.shard, -1)]
-    longest = stretched(gap.begins_s, gap.ends_s, own)
+    longest = span_with_interval(gap.begins_s, gap.ends_s, own)
     fact("longest time without a primary", longest, "s", f"of {len(watch.gaps)}")
     fact("failed during the upgrade", round(watch.failed), "", "commands")
     fact("turned away during the upgrade", round(watch.turned_away), "", "commands")

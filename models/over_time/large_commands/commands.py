@@ -408,7 +408,7 @@ class DataPlace:
 
 
 @dataclass(frozen=True)
-class Lasting:
+class CommandTime:
     """One command, from the request to the last line printed.
 
     Attributes
@@ -463,7 +463,7 @@ class Lasting:
         """What the client sees."""
         return self.round_trip_ns + self.execution_ns + self.stream_ns + self.print_ns
 
-    def slower(self, factor: float) -> Lasting:
+    def slower(self, factor: float) -> CommandTime:
         """The same where all that anybody does takes `factor` times as long."""
         moved = self.moved
         return replace(
@@ -494,7 +494,7 @@ class Lasting:
 
 def _reply(
     place: DataPlace, name: str, main: MainThread, *, elements: int, element_bytes: int
-) -> Lasting:
+) -> CommandTime:
     total = array_bytes(elements, element_bytes)
     moved = transfer(
         total,
@@ -506,7 +506,7 @@ def _reply(
         kernel_scale=place.kernel_scale,
     )
     turns = max(1, -(-int(total) // TURN_BYTES))
-    return Lasting(
+    return CommandTime(
         name=name,
         main=main,
         moved=moved,
@@ -520,7 +520,7 @@ def _reply(
 
 def set_command(
     place: DataPlace, command: str, sets: TouchedSets, *, fresh: bool = True
-) -> Lasting:
+) -> CommandTime:
     """SMEMBERS, SINTER, SUNION or SDIFF.
 
     Parameters
@@ -563,7 +563,7 @@ def set_command(
     return _reply(place, command, main, elements=result, element_bytes=sets.member_bytes)
 
 
-def keys_command(place: DataPlace, *, keys: int, key_bytes: int, fresh: bool = True) -> Lasting:
+def keys_command(place: DataPlace, *, keys: int, key_bytes: int, fresh: bool = True) -> CommandTime:
     """KEYS with a pattern that all keys match."""
     instructions = place.work.instructions_of("keys", members=keys, member_bytes=0.0)
     touches = keys_touches(place.work.layout, keys, key_bytes)
@@ -583,7 +583,7 @@ def flush(
     members: int,
     member_bytes: int,
     mode: Literal["sync", "async"] | None = None,
-) -> Lasting:
+) -> CommandTime:
     """FLUSHDB of sets, by their number of members in all.
 
     Raises
@@ -612,7 +612,9 @@ def flush(
     return replace(lasting, background_ns=freeing.total_ns)
 
 
-def large_get(place: DataPlace, *, value_bytes: int, copies: bool, fresh: bool = True) -> Lasting:
+def large_get(
+    place: DataPlace, *, value_bytes: int, copies: bool, fresh: bool = True
+) -> CommandTime:
     """GET of one value of megabytes.
 
     Parameters
@@ -639,7 +641,7 @@ def bulk_load(
     member_bytes: int,
     key_bytes: int,
     inline: bool,
-) -> Lasting:
+) -> CommandTime:
     """`redis-cli --pipe` of a SADD for each member, one set after the other.
 
     The server executes what each read of its event loop brings, others are served in between.
@@ -672,7 +674,7 @@ def bulk_load(
         client_ns=place.client.send_ns(total, request),
     )
     turns = max(1, -(-int(arriving) // _READ_BYTES))
-    return Lasting(
+    return CommandTime(
         name="import",
         main=MainThread(
             computing_ns=main.computing_ns + server - main.total_ns,

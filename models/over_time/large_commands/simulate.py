@@ -38,8 +38,8 @@ from ...scenario.versions import taken_as_newest
 from ..recorder import Recorder
 from .commands import (
     FIRST_TOUCH_RANGE_NS,
+    CommandTime,
     DataPlace,
-    Lasting,
     Speed,
     TransferClient,
     TransferLink,
@@ -50,7 +50,7 @@ from .commands import (
     set_command,
 )
 from .scenario import ClientData, LargeCommand, LargeCommands, Server
-from .work import Chosen, TouchedSets, load_work
+from .work import ChosenWork, TouchedSets, load_work
 
 _LOOPBACK_US = 10.0
 """One way between two programs on one host: waking the receiver (assumed)."""
@@ -66,10 +66,10 @@ def simulate_large_commands(
     scenario: LargeCommands, seed: int = 1, progress: Progress = print
 ) -> Run:
     """Run a scenario of `kind: large_commands`."""
-    place, chosen = place_of(scenario)
+    place, chosen = data_place(scenario)
     timed = timeline(scenario, place)
     drawn = [
-        timeline(scenario, place_of(scenario, draw=Draw(seed, number))[0])
+        timeline(scenario, data_place(scenario, draw=Draw(seed, number))[0])
         for number in range(DRAWS)
     ]
     intervals = RunIntervals(timed, drawn, chosen)
@@ -94,7 +94,7 @@ def simulate_large_commands(
     return record.run()
 
 
-def _reply_bytes(timed: Timed) -> float:
+def _reply_bytes(timed: ScheduledCommand) -> float:
     return timed.lasting.moved.total_bytes if timed.lasting.blocking else 0.0
 
 
@@ -104,7 +104,7 @@ def _overlap(edges: np.ndarray, start_s: float, end_s: float) -> np.ndarray:
     return np.asarray(np.clip(inside, 0.0, None) / np.diff(edges))
 
 
-def _busy(timed: list[Timed], edges: np.ndarray) -> np.ndarray:
+def _busy(timed: list[ScheduledCommand], edges: np.ndarray) -> np.ndarray:
     """Share of the main thread that the commands take."""
     total = np.zeros(edges.size - 1)
     for t in timed:
@@ -116,7 +116,7 @@ def _busy(timed: list[Timed], edges: np.ndarray) -> np.ndarray:
     return total
 
 
-def _buffered(timed: list[Timed], edges: np.ndarray) -> np.ndarray:
+def _buffered(timed: list[ScheduledCommand], edges: np.ndarray) -> np.ndarray:
     """Bytes of replies that wait on the server, at the start of each bucket."""
     times = edges[:-1]
     total = np.zeros(times.size)
@@ -146,7 +146,7 @@ class _Others:
     network_s: float
     random: np.random.Generator
 
-    def latencies_s(self, timed: Sequence[Timed], *, slower: float = 1.0) -> Times:
+    def latencies_s(self, timed: Sequence[ScheduledCommand], *, slower: float = 1.0) -> Times:
         """Latency of each beside these commands.
 
         Parameters
@@ -309,7 +309,7 @@ def _record_tables(
     )
 
 
-def _warnings(scenario: LargeCommands, chosen: Chosen) -> list[str]:
+def _warnings(scenario: LargeCommands, chosen: ChosenWork) -> list[str]:
     asked = [(scenario.engine, scenario.engine_version)]
     if scenario.client.version is not None:
         engine, _, version = scenario.client.version.partition(" ")
@@ -331,11 +331,11 @@ def _warnings(scenario: LargeCommands, chosen: Chosen) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Timed:
+class ScheduledCommand:
     """A command at its place in the run."""
 
     start_s: float
-    lasting: Lasting
+    lasting: CommandTime
 
     @property
     def executed_s(self) -> float:
@@ -354,13 +354,13 @@ class Timed:
         return self.start_s + self.lasting.lasts_ns / 1e9
 
 
-def place_of(
+def data_place(
     scenario: LargeCommands,
     *,
     values: Mapping[str, float] | None = None,
     client_values: Mapping[str, float] | None = None,
     draw: Drawn | None = None,
-) -> tuple[DataPlace, Chosen]:
+) -> tuple[DataPlace, ChosenWork]:
     """Engine, hosts, link and client of a scenario.
 
     Parameters
@@ -454,9 +454,9 @@ def _link(
     )
 
 
-def lasting_of(
+def command_time(
     command: LargeCommand, scenario: LargeCommands, place: DataPlace, *, fresh: bool = True
-) -> Lasting:
+) -> CommandTime:
     """What one command of a scenario takes."""
     sets, strings = scenario.data.sets, scenario.data.strings
     if command.command == "get":
@@ -500,14 +500,14 @@ def lasting_of(
     )
 
 
-def timeline(scenario: LargeCommands, place: DataPlace) -> list[Timed]:
+def timeline(scenario: LargeCommands, place: DataPlace) -> list[ScheduledCommand]:
     """All commands with their times; memory that one command took serves the next ones."""
-    known: dict[tuple[Any, ...], Lasting] = {}
+    known: dict[tuple[Any, ...], CommandTime] = {}
 
-    def lasts(command: LargeCommand, *, fresh: bool) -> Lasting:
+    def lasts(command: LargeCommand, *, fresh: bool) -> CommandTime:
         what = (*command.model_dump(exclude={"at_s"}).values(), fresh)
         if what not in known:
-            known[what] = lasting_of(command, scenario, place, fresh=fresh)
+            known[what] = command_time(command, scenario, place, fresh=fresh)
         return known[what]
 
     largest, lastings = 0.0, []
@@ -519,15 +519,15 @@ def timeline(scenario: LargeCommands, place: DataPlace) -> list[Timed]:
         elif command.command != "import":
             largest = lasting.moved.total_bytes
         lastings.append(lasting)
-    return placed(scenario, lastings)
+    return schedule(scenario, lastings)
 
 
-def placed(scenario: LargeCommands, lastings: Sequence[Lasting]) -> list[Timed]:
+def schedule(scenario: LargeCommands, lastings: Sequence[CommandTime]) -> list[ScheduledCommand]:
     """All commands, each when it is asked for or when the one before it is done."""
-    found: list[Timed] = []
+    found: list[ScheduledCommand] = []
     free_s = 0.0
     for command, lasting in zip(scenario.commands, lastings, strict=True):
-        timed = Timed(max(command.at_s, free_s), lasting)
+        timed = ScheduledCommand(max(command.at_s, free_s), lasting)
         free_s = timed.end_s
         found.append(timed)
     return found
@@ -692,40 +692,42 @@ class RunIntervals:
         Whose work they do.
     """
 
-    timed: Sequence[Timed]
-    drawn: Sequence[Sequence[Timed]]
-    chosen: Chosen
+    timed: Sequence[ScheduledCommand]
+    drawn: Sequence[Sequence[ScheduledCommand]]
+    chosen: ChosenWork
 
-    def main_thread(self, quantity: Callable[[Sequence[Timed]], float]) -> Estimate:
+    def main_thread(self, quantity: Callable[[Sequence[ScheduledCommand]], float]) -> Estimate:
         """A time of the main thread, in the unit of the function that reads it off commands."""
         return self._over(quantity, self.chosen.work.errors.main_thread)
 
-    def lasts(self, quantity: Callable[[Sequence[Timed]], float]) -> Estimate:
+    def lasts(self, quantity: Callable[[Sequence[ScheduledCommand]], float]) -> Estimate:
         """A time that the client sees."""
         return self._over(quantity, self.chosen.work.errors.lasts)
 
-    def _over(self, quantity: Callable[[Sequence[Timed]], float], own: RelativeError) -> Estimate:
+    def _over(
+        self, quantity: Callable[[Sequence[ScheduledCommand]], float], own: RelativeError
+    ) -> Estimate:
         return interval_over_draws(
             quantity(self.timed),
             [quantity(each) for each in self.drawn],
             error=model_error(own, self.chosen),
         )
 
-    def ends(self, scenario: LargeCommands) -> list[list[Timed]]:
+    def ends(self, scenario: LargeCommands) -> list[list[ScheduledCommand]]:
         """The commands as quick and as slow as the interval of the main thread's time has them."""
         spent = self.main_thread(main_thread_s)
         return [
-            placed(scenario, [t.lasting.slower(end / spent.value) for t in self.timed])
+            schedule(scenario, [t.lasting.slower(end / spent.value) for t in self.timed])
             for end in (spent.low, spent.high)
         ]
 
 
-def main_thread_s(timed: Sequence[Timed]) -> float:
+def main_thread_s(timed: Sequence[ScheduledCommand]) -> float:
     """CPU time of the main thread for all commands."""
     return sum(t.lasting.main_thread_ns for t in timed) / 1e9
 
 
-def model_error(own: RelativeError, chosen: Chosen) -> float:
+def model_error(own: RelativeError, chosen: ChosenWork) -> float:
     """Half width of the 95% interval of the model's own error, of the logarithm."""
     unchecked = Z95 * UNCHECKED_DISCREPANCY
     return math.hypot(own.half_width, unchecked, 0.0 if chosen.counted else unchecked)

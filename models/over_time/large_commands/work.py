@@ -164,7 +164,7 @@ def moved_entries(layout: Layout, members: float) -> float:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenWork:
     """The work to use for a version, and whether it was counted on that very one."""
 
     work: LargeWork
@@ -180,7 +180,7 @@ def all_work() -> Mapping[str, LargeWork]:
     return {name: parse(LargeWork, read_yaml(files[name]), file=files[name]) for name in files}
 
 
-def load_work(engine: str, version: str) -> Chosen:
+def load_work(engine: str, version: str) -> ChosenWork:
     """The work of an engine version; that of the newest known for one that is newer than it.
 
     Raises
@@ -194,11 +194,11 @@ def load_work(engine: str, version: str) -> Chosen:
 
     for work in all_work().values():
         if work.engine == engine and fits(work.version):
-            return Chosen(work, counted=True)
+            return ChosenWork(work, counted=True)
     for work in all_work().values():
         names = work.relatives.get(engine, []) + (work.versions if work.engine == engine else [])
         if any(fits(name) for name in names):
-            return Chosen(work, counted=False)
+            return ChosenWork(work, counted=False)
     known: dict[str, set[str]] = {}
     for work in all_work().values():
         known.setdefault(work.engine, set()).update([work.version, *work.versions])

@@ -32,7 +32,7 @@ _GB = 1e9
 _BYTES_PER_GBIT = 1.25e8
 
 
-def dirtying_of(
+def machine_dirtying(
     machines: Machines, memory_bytes: float, requests_per_s: float | None = None
 ) -> Dirtying:
     """How a machine with so much memory writes it.
@@ -218,7 +218,7 @@ class Manager:
         memory_bytes = float(fleet.taken_gb[machine]) * _GB
         outcome = migrate(
             memory_bytes,
-            dirtying_of(
+            machine_dirtying(
                 fleet.scenario.machines,
                 memory_bytes,
                 self._wants.requests_per_s(machine, self._env.now),

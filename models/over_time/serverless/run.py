@@ -65,7 +65,7 @@ class ServerlessCache:
         mechanisms: Mechanisms | None = None,
     ) -> None:
         self.scenario = scenario
-        self.mechanisms = mechanisms or scenario.in_force()
+        self.mechanisms = mechanisms or scenario.own_mechanisms()
         self._seed, self._progress = seed, progress
         self._kinds: dict[tuple[int, int], NodeKind] = {}
         limits = scenario.limits
@@ -124,7 +124,7 @@ class ServerlessCache:
         self._asked_per_s = 0.0
         self._ecpu_before = (0.0, 0.0)
         cluster.clients.shared_connections = _PROXY_CONNECTIONS
-        cluster.load.leave_out_gone()
+        cluster.load.drop_abandoned()
         cluster.load.closed_loop = scenario.demand.closed_loop
         if scenario.demand.ramp_to_rps is not None:
             cluster.load.demand_factor = self.ramp_rps / scenario.demand.ramp_to_rps

@@ -320,7 +320,7 @@ class ServerlessScenario(Record):
     price_engine: CacheEngine = "valkey"
     """Whose prices: redis, valkey or memcached."""
 
-    def in_force(self, *, draw: int | None = None, seed: int = 1) -> Mechanisms:
+    def own_mechanisms(self, *, draw: int | None = None, seed: int = 1) -> Mechanisms:
         """The mechanisms of its version with what it changes."""
         return load_version(self.version).mechanisms(self.mechanisms, draw=draw, seed=seed)
 

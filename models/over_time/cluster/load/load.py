@@ -120,7 +120,7 @@ class Load:
         ):
             memory[name] = pointer(array)
 
-    def leave_out_gone(self) -> None:
+    def drop_abandoned(self) -> None:
         """From now on nothing is served for clients that have gone: a proxy knows of them."""
         self._rules["drops_gone"] = 1
 
