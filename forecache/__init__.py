@@ -44,9 +44,9 @@ prepare()  # before anything imports Matplotlib
 
 
 def _display() -> Any:
-    from .notebook import Shower
+    from .notebook import AnswerDisplay
 
-    return Shower()
+    return AnswerDisplay()
 
 
 display_with(_display)

@@ -1,7 +1,7 @@
 """The catalogue as plain data: hosts, instances, engines and datasets under one roof of names."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
 
 from forecache.sim.errors import InputError
 
@@ -13,7 +13,160 @@ if TYPE_CHECKING:
     from forecache.models.engines.profile import EngineProfile
 
 
-def listing() -> dict[str, Any]:
+class HostRow(TypedDict):
+    """A host of the catalogue."""
+
+    id: str
+    title: str
+    isa: str
+    cores: int
+    clock_ghz: float
+    l3_bytes: int
+    dram_latency_ns: float
+
+
+class FamilyRow(TypedDict):
+    """A family of instances."""
+
+    id: str
+    title: str
+    provider: str
+    host: str
+    threads_per_core: int
+    least_vcpus: int
+    most_vcpus: int
+    most_memory_gib: float
+    instances: int
+    """How many it has."""
+
+
+class ListedInstance(TypedDict):
+    """An instance."""
+
+    id: str
+    provider: str
+    family: str
+    host: str
+    arch: str
+    """Instruction set: `x86-64` or `aarch64`."""
+    vcpus: int
+    threads_per_core: int
+    memory_gib: float
+    network: str | None
+    """How the provider treats what is above the baseline."""
+    baseline_gbit_per_s: float | None
+    burst_gbit_per_s: float | None
+    price_usd_per_hour: float | None
+    price: str | None
+    """How it is paid, where, and as of when."""
+
+
+class ManagedNodeRow(TypedDict):
+    """A node that a service sells; null for what is not known."""
+
+    id: str
+    service: str
+    vcpus: float | None
+    usable_bytes: int | None
+    """What keys and values may take by default."""
+    baseline_gbit_per_s: float | None
+    burst_gbit_per_s: float | None
+    usd_per_hour: float | None
+    """On demand, with Redis."""
+    region: str | None
+    price_date: str | None
+
+
+class EngineRow(TypedDict):
+    """An engine."""
+
+    id: str
+    title: str
+    engine: str
+    version: str
+    policy: str
+    """The threading policy."""
+
+
+class GeneratorRow(TypedDict):
+    """A load generator."""
+
+    id: str
+    title: str
+
+
+class DatasetRow(TypedDict):
+    """A dataset of measurements."""
+
+    id: str
+    title: str
+    points: int
+    validation_points: int
+    """Of these, held out."""
+    not_predicted: str | None
+    """Why `validate` doesn't predict it as a load of one node."""
+
+
+class Listing(TypedDict):
+    """All that the catalogue has."""
+
+    hosts: list[HostRow]
+    families: list[FamilyRow]
+    instances: list[ListedInstance]
+    managed_nodes: list[ManagedNodeRow]
+    engines: list[EngineRow]
+    load_generators: list[GeneratorRow]
+    datasets: list[DatasetRow]
+
+
+class InstanceRows(TypedDict):
+    """The instances that the filters leave."""
+
+    instances: list[ListedInstance]
+
+
+class NumberRow(TypedDict):
+    """A number of an entry, and where it comes from."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: str
+    kind: str
+    source: str | None
+    """A key of `sources`."""
+    method: str | None
+    status: str
+
+
+class SourceRow(TypedDict):
+    """Where numbers come from."""
+
+    title: NotRequired[str | None]
+    url: NotRequired[str | None]
+    file: NotRequired[str | None]
+    accessed: NotRequired[str]
+    """The day it was read."""
+    licence: NotRequired[str]
+    note: NotRequired[str]
+    points: NotRequired[dict[str, list[int]]]
+    """Of a dataset by its id, those that numbers rest on."""
+
+
+class CatalogueEntry(TypedDict):
+    """One entry of the catalogue."""
+
+    type: Literal["host", "instance", "engine", "load generator", "dataset"]
+    id: str
+    title: str
+    about: dict[str, Any]
+    rows: list[NumberRow]
+    sources: dict[str, SourceRow]
+    notes: list[str]
+
+
+def listing() -> Listing:
     """Return one row for everything the catalogue has, by kind."""
     from forecache.calibration.validate.dataset import list_datasets, why_not_predicted
     from forecache.hwprofiles import list_hosts, list_instances
@@ -37,7 +190,7 @@ def listing() -> dict[str, Any]:
         "families": _families(list_instances()),
         "instances": instances(),
         "managed_nodes": [
-            {"id": node.name, **node.model_dump(mode="json", exclude={"name"})}
+            cast(ManagedNodeRow, {"id": node.name} | node.model_dump(mode="json", exclude={"name"}))
             for node in list_nodes()
         ],
         "engines": [
@@ -67,13 +220,12 @@ def listing() -> dict[str, Any]:
 
 
 def instances(
-    *,
     provider: str | None = None,
     family: str | None = None,
     arch: str | None = None,
     min_memory_gib: float | None = None,
-) -> list[dict[str, Any]]:
-    """Return a row for every instance that is as asked for."""
+) -> list[ListedInstance]:
+    """Return a row for every instance that the filters leave."""
     from forecache.hwprofiles import list_hosts, list_instances
     from forecache.hwprofiles.files import did_you_mean
     from forecache.hwprofiles.instances import families
@@ -85,7 +237,7 @@ def instances(
     return [
         {
             "id": row.name,
-            "provider": row.provider,
+            "provider": cast(str, row.provider),
             "family": row.family,
             "host": row.host_id,
             "arch": isa[row.host_id],
@@ -96,7 +248,7 @@ def instances(
             "baseline_gbit_per_s": row.baseline_gbit_per_s,
             "burst_gbit_per_s": row.burst_gbit_per_s,
             "price_usd_per_hour": row.usd_per_hour,
-            "price": _price_of(row),
+            "price": None if row.usd_per_hour is None else f"on demand, {row.region}, {row.priced}",
         }
         for row in list_instances()
         if provider in (None, row.provider)
@@ -106,13 +258,7 @@ def instances(
     ]
 
 
-def _price_of(row: "Instance") -> str | None:
-    if row.usd_per_hour is None:
-        return None
-    return f"on demand, {row.region}, {row.priced}"
-
-
-def _families(rows: "Iterable[Instance]") -> list[dict[str, Any]]:
+def _families(rows: "Iterable[Instance]") -> list[FamilyRow]:
     """A row for every family, from its instances by size."""
     from forecache.hwprofiles.instances import families
 
@@ -135,7 +281,7 @@ def _families(rows: "Iterable[Instance]") -> list[dict[str, Any]]:
     ]
 
 
-def entry(name: str) -> dict[str, Any]:
+def entry(name: str) -> CatalogueEntry:
     """Return one entry: what it is, every number with range and origin, and the sources.
 
     Raises
@@ -174,12 +320,12 @@ def entry(name: str) -> dict[str, Any]:
     }
 
 
-def _dataset_entry(dataset: "Dataset") -> dict[str, Any]:
+def _dataset_entry(dataset: "Dataset") -> CatalogueEntry:
     from forecache.calibration.validate.comparison import label, varying
     from forecache.calibration.validate.dataset import UNITS, why_not_predicted
 
     names = varying([point.given for point in dataset.points])
-    rows = []
+    rows: list[NumberRow] = []
     for point in dataset.points:
         given = label(point.given, names or None)
         for quantity, value in point.observed.items():
@@ -253,7 +399,7 @@ def _sources(sources: "Mapping[str, Source]") -> dict[str, Any]:
     return {key: source.model_dump(exclude_none=True) for key, source in sources.items()}
 
 
-def _rows(quantities: "Iterable[tuple[str, Quantity]]") -> list[dict[str, Any]]:
+def _rows(quantities: "Iterable[tuple[str, Quantity]]") -> list[NumberRow]:
     return [
         {
             "name": path,
@@ -284,12 +430,12 @@ _ENGINE_RULES = (
 
 
 def _work_entry(
-    kind: str,
+    kind: Literal["engine", "load generator"],
     profile: "EngineProfile | GeneratorProfile",
     *,
     about: dict[str, Any],
     notes: list[str],
-) -> dict[str, Any]:
+) -> CatalogueEntry:
     return {
         "type": kind,
         "id": profile.id,

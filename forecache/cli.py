@@ -20,8 +20,10 @@ import click
 from forecache.sim.errors import ForecacheError
 
 from . import __version__
-from .commands import VERBS, command
-from .commands.completion import VARIABLE, completion
+from .verbs import VERBS
+
+COMPLETION_VARIABLE = "_FORECACHE_COMPLETE"
+"""Set by the script of a shell whenever it asks what could be typed next."""
 
 EXIT_BUG = 1
 EXIT_BAD_INPUT = 2
@@ -37,14 +39,18 @@ class Terminated(BaseException):
 
 
 class VerbGroup(click.Group):
-    """Lists verbs in the order of the work, and imports only the one that is run."""
+    """Lists verbs in the order of the work, and makes only the command that is run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return [*VERBS, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return command(cmd_name) if cmd_name in VERBS else super().get_command(ctx, cmd_name)
+        if cmd_name not in VERBS:
+            return super().get_command(ctx, cmd_name)
+        from .commands import command
+
+        return command(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
@@ -74,7 +80,24 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-cli.add_command(completion)
+@cli.command("completion", short_help="Print the completion script of a shell.")
+@click.argument("shell", metavar="SHELL", type=click.Choice(("bash", "zsh", "fish")))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a script that lets SHELL complete verbs, options, hosts, engines and files.
+
+    SHELL is bash (4.4 or newer), zsh or fish. In zsh the line goes after compinit.
+
+    \b
+    bash  eval "$(forecache completion bash)"    in ~/.bashrc
+    zsh   eval "$(forecache completion zsh)"     in ~/.zshrc
+    fish  forecache completion fish | source     in ~/.config/fish/config.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell)
+    assert script is not None
+    click.echo(script(context.find_root().command, {}, "forecache", COMPLETION_VARIABLE).source())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -145,7 +168,7 @@ def _pipe_closed() -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     """Parse and invoke without click's own handling of Ctrl-C and closed pipes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if VARIABLE in os.environ:
+    if COMPLETION_VARIABLE in os.environ:
         # A shell asks what could be typed next; click answers and leaves.
         cli.main(given, prog_name="forecache")
     with cli.make_context("forecache", given) as context:

@@ -21,8 +21,8 @@ Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
 
-class Shower:
-    """What results are shown with."""
+class AnswerDisplay:
+    """Tables, HTML and figures of answers, from `reports`."""
 
     def frame(self, result: Displayed, table: str | None, library: str | None) -> Any:
         """A table of a result as a data frame."""

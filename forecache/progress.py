@@ -65,11 +65,6 @@ class Progress:
         self._last = ""
 
 
-def silent(message: str) -> None:
-    """Take a step and show nothing: what `--quiet` passes."""
-    del message
-
-
 def _terminal_columns() -> int:
     import shutil
 

@@ -56,8 +56,8 @@ def test_the_whole_site(tmp_path: Path) -> None:
     assert missing == []
     assert loads_from_elsewhere(site) == []
     verbs = (site / "docs/api.html").read_text(encoding="utf-8")
-    assert 'id="forecache.verbs.predictions.recommend"' in verbs
-    assert "with the regret of every other choice" in verbs
+    assert 'id="forecache.verbs.recommend"' in verbs
+    assert "the regret of every other setting" in verbs
     answers = (site / "docs/api-answers.html").read_text(encoding="utf-8")
     assert 'id="forecache.models.results.points.Point.throughput_rps"' in answers
     assert "Held-out point" in (site / "search.js").read_text(encoding="utf-8")

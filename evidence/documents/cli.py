@@ -8,7 +8,6 @@ import re
 
 import click
 
-from forecache import verbs
 from forecache.cli import (
     EXIT_BAD_INPUT,
     EXIT_BUG,
@@ -16,8 +15,7 @@ from forecache.cli import (
     EXIT_PIPE_CLOSED,
     EXIT_TERMINATED,
 )
-from forecache.commands import all_commands
-from forecache.commands.options import examples
+from forecache.commands import all_commands, documentation
 from forecache.hwprofiles.files import MOST_BYTES, MOST_DEPTH, MOST_VALUES
 from forecache.sim.effort import MOST_MEMORY_BYTES, MOST_WORK_S, VARIABLE
 from forecache.sim.errors import (
@@ -29,6 +27,7 @@ from forecache.sim.errors import (
     OutsideError,
     UnfitError,
 )
+from forecache.verbs import VERBS
 
 from ..markdown import table
 
@@ -132,8 +131,11 @@ def _verb(command: click.Command) -> str:
     lines = [f"## {command.name}\n", _prose(command), f"\n`{usage}`\n"]
     rows = [[f"`{_spelling(option)}`", _meaning(option)] for option in options]
     lines += table(["option", "meaning"], rows)
-    lines += ["\n```sh", *examples(command), "```\n"]
-    result = _result(str(command.name))
+    verb = VERBS[str(command.name)]
+    lines += ["\n```sh", *verb.examples, "```\n"]
+    # Types stand at the margin.
+    indented = re.findall(r"^    .*$", documentation(verb.function)["Returns"], re.MULTILINE)
+    result = " ".join(" ".join(indented).split())
     lines += [f"Result (`--json`, and what the Python function returns): {result}\n"]
     return "\n".join(lines)
 
@@ -142,15 +144,6 @@ def _prose(command: click.Command) -> str:
     """Return the help text with every paragraph on one line."""
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(command.help or ""))
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-
-
-def _result(name: str) -> str:
-    """Return the shape of a verb's result, from the section Returns of its docstring."""
-    text = inspect.cleandoc(getattr(verbs, name).__doc__ or "")
-    returns = re.search(r"^Returns\n-+\n\S.*\n((?:[ ]{4}.*\n?|\n)+)", text, re.MULTILINE)
-    if returns is None:
-        raise ValueError(f"a section Returns in the docstring of verbs.{name}")
-    return " ".join(returns[1].split())
 
 
 def _spelling(option: click.Option) -> str:

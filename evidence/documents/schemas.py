@@ -31,7 +31,7 @@ from typing import (
 import numpy as np
 from pydantic import BaseModel
 
-from forecache import catalogue_rows, verbs
+from forecache import verbs
 from forecache.calibration.bundle.bundle import BundleSummary
 from forecache.calibration.fit.report import CalibrationReport, FitSummary
 from forecache.commands import all_commands
@@ -50,7 +50,6 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PRINTED: Mapping[str, Any] = {
     "observe": BundleSummary,
     "calibrate": CalibrationReport,
-    "catalog": catalogue_rows.Listing | catalogue_rows.InstanceRows | catalogue_rows.CatalogueEntry,
 }
 """What a verb prints where that is something else than its function returns."""
 

@@ -176,7 +176,7 @@ def test_instances_are_readable_at_80_columns(
     ("arguments", "message"),
     [
         (["--family", "c7h"], "--family: found 'c7h'; did you mean 'c7i'"),
-        (["c7g.large", "--arch", "aarch64"], "valid is one of the two"),
+        (["c7g.large", "--arch", "aarch64"], "or what instances to list, not both"),
     ],
 )
 def test_wrong_filters_say_what_is_valid(

@@ -70,7 +70,7 @@ def test_json_of_the_example(forecache: Run) -> None:
         (["missing.csv"], 2, "missing.csv: no such file"),
         (["--at", "keys"], 2, "valid is FIELD=VALUE"),
         (["--write"], 2, "--tool and --write are for --run"),
-        (["--info-before", "a"], 2, "found one of --info-before and --info-after"),
+        (["--info-before", "a"], 2, "give both --info-before and --info-after, or neither"),
         (["--only", "p42_ms", "x"], 2, "p42_ms"),
         (["--run", "127.0.0.1"], 2, "valid is HOST:PORT"),
         (["--run", "/tmp/x.sock"], 2, "found a Unix socket"),

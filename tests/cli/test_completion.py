@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from forecache import cli
-from forecache.commands.completers import (
+from forecache.commands import (
     dataset_names,
     engine_names,
     generator_names,

@@ -119,7 +119,7 @@ def test_a_wrong_command_line_says_where_to_look(
     ("arguments", "expected"),
     [
         (["--engine", "valkey-server"], "--host and --engine need --tool or --anchor."),
-        (["--anchor", "--tool", "valkey-benchmark"], "valid is one of them."),
+        (["--anchor", "--tool", "valkey-benchmark"], "give one of them."),
     ],
 )
 def test_a_profile_is_of_a_host_or_of_a_tool(

@@ -9,7 +9,7 @@ import pytest
 from evidence.documents import cli as document
 from forecache import cli
 from forecache.commands import all_commands
-from forecache.commands.options import examples
+from forecache.verbs import VERBS
 
 by_name = pytest.mark.parametrize("command", all_commands(), ids=lambda command: str(command.name))
 
@@ -22,14 +22,14 @@ def test_help_has_an_example_and_json(
     text = capsys.readouterr().out
     assert "Example" in text
     assert "--json" in text
-    for line in examples(command):
+    for line in VERBS[str(command.name)].examples:
         assert f"    {line}\n" in text
-    assert examples(command)
+    assert VERBS[str(command.name)].examples
 
 
 @by_name
 def test_examples_parse(command: click.Command) -> None:
-    for line in examples(command):
+    for line in VERBS[str(command.name)].examples:
         program, verb, *arguments = shlex.split(line)
         assert program == "forecache"
         named = {str(other.name): other for other in all_commands()}[verb]
@@ -42,7 +42,7 @@ def test_files_of_the_examples_exist_or_are_made_by_them(
     command: click.Command, checkout: Path
 ) -> None:
     made: set[str] = set()
-    for line in examples(command):
+    for line in VERBS[str(command.name)].examples:
         words = shlex.split(line)
         for word in words[2:]:
             if "/" in word or word.endswith(".yaml"):
@@ -67,3 +67,8 @@ def test_without_a_verb_help_is_shown(capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_page_is_what_the_command_line_says(checkout: Path) -> None:
     page = (checkout / "docs" / "cli.md").read_text(encoding="utf-8")
     assert page == document.page(), "run `make docs`"
+
+
+def test_the_page_of_the_python_functions_has_every_verb(checkout: Path) -> None:
+    page = (checkout / "docs" / "api.md").read_text(encoding="utf-8")
+    assert [name for name in VERBS if f"::: forecache.verbs.{name}\n" not in page] == []

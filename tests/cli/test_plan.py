@@ -205,7 +205,7 @@ def test_the_demand_of_metrics_is_planned_for(
         (["--from-bill", "--from-info", "a.csv"], "found 0 scenarios and 0 files of nodes"),
         (["--from-bill", "examples/bill/export.csv"], "found no demand"),
         (["a.txt", "--host", "r7g.large"], "are for --from-info"),
-        (["a.yaml", "b.yaml"], "valid is one scenario"),
+        (["a.yaml", "b.yaml"], "found 2 files; give one scenario"),
         (["--from-info", "a.yaml"], "found 1 scenarios and 0 files of nodes"),
         (["--from-info", "missing.txt"], "missing.txt: no such file"),
         (["--from-info", "README.md"], "README.md, line 3: found"),

@@ -1,0 +1,262 @@
+"""What the command line does with an answer: files, text or JSON, and the exit code.
+
+`TERMINAL` is where a kind of answer is registered.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from forecache.output import to_json
+from forecache.sim.errors import OutsideError, UnfitError
+
+Given = Mapping[str, Any]
+"""What was typed, by the name of the parameter."""
+
+TERMINAL: dict[str, str] = {
+    "Bundle": "measured.print_bundle",
+    "CalibrationReport": "accuracy.print_calibration",
+    "CheckAnswer": "check.print_check",
+    "CostAnswer": "cost.print_cost",
+    "HostProfile": "measured.print_host",
+    "MemoryAnswer": "memory.print_memory",
+    "NodeComparison": "answers.print_comparison",
+    "PlanAnswer": "plan.print_plan",
+    "Recommended": "answers.print_answer",
+    "RunsOverTime": "series.print_series",
+    "Study": "answers.print_study",
+    "TodayAnswer": "plan.print_told",
+    "ToolReport": "measured.print_tool",
+    "Validation": "accuracy.print_validation",
+}
+"""Of `forecache.reports.terminal`, the function that prints a kind of answer to a console."""
+
+
+def print_answer(verb: str, answer: Any, *, given: Given, before: Mapping[Path, Any]) -> None:
+    """Write the files that the command line makes of an answer, name all, and print it.
+
+    Parameters
+    ----------
+    before
+        States of files before the verb ran (`file_states`).
+    """
+    text = ""
+    if verb == "calibrate":
+        engine, answer = answer
+        text = _yaml(engine.model_dump(mode="json", exclude_defaults=True))
+    elif verb == "profile":
+        text = _profile_text(answer)
+    if text and given["out"] is not None:
+        from forecache.hwprofiles.files import write_text_atomic
+
+        write_text_atomic(given["out"], text)
+    if given.get("figure") is not None:
+        _draw_sensitivity(answer, given["figure"])
+    _name_files(before)
+    if given["as_json"]:
+        click.echo(to_json(_printed(answer)))
+    elif verb == "profile" and given["out"] is None:
+        click.echo(text, nl=False)
+    else:
+        _print_text(verb, answer, given)
+
+
+def _printed(answer: Any) -> Any:
+    """What is printed as JSON."""
+    if type(answer).__name__ != "Bundle":
+        return answer
+    from forecache.calibration.bundle.bundle import bundle_summary
+
+    return bundle_summary(answer)
+
+
+def _print_text(verb: str, answer: Any, given: Given) -> None:
+    from .console import LISTING_COLUMNS, console
+
+    kind = type(answer).__name__
+    if kind in TERMINAL:
+        module, function = TERMINAL[kind].split(".")
+        show = getattr(import_module(f"forecache.reports.terminal.{module}"), function)
+        show(answer, console())
+    elif kind == "SweptPoints":
+        _print_swept(answer, given["out"])
+    elif kind == "Diagnosis":
+        from forecache.reports.terminal.doctor import print_diagnosis
+
+        print_diagnosis(answer, console(pipe_columns=80), whole=given["whole"])
+    elif verb == "catalog":
+        from forecache.reports.terminal import catalogue
+
+        out = console(pipe_columns=LISTING_COLUMNS)
+        if given["name"] is not None:
+            catalogue.print_entry(answer, out)
+        elif "hosts" in answer:
+            catalogue.print_listing(answer, out)
+        else:
+            catalogue.print_instances(answer["instances"], out)
+    elif kind == "Simulated":
+        from forecache.reports.terminal.answers import print_points, print_subtitle
+
+        out = console()
+        print_subtitle(answer, answer.points, out)
+        print_points(answer.points, out)
+    elif kind == "Explained":
+        _print_explained(answer)
+    if kind == "Study" and answer.report:
+        click.echo(f"wrote {answer.report}", err=True)
+
+
+def _print_explained(answer: Any) -> None:
+    from forecache.reports.terminal.answers import print_measurements, print_subtitle
+    from forecache.reports.terminal.console import print_warnings
+    from forecache.reports.terminal.explained import print_explanation, print_sensitivity
+    from forecache.reports.text.points import point_warnings
+
+    from .console import console
+
+    out = console()
+    print_subtitle(answer, answer.points, out)
+    print_explanation(answer, out)
+    if answer.sensitivity is not None:
+        print_sensitivity(answer.sensitivity, out)
+        if answer.sensitivity.measure_next.quantity != answer.measure_next.quantity:
+            print_measurements(answer.sensitivity.measure_next, out)
+    print_measurements(answer.measure_next, out)
+    print_warnings(point_warnings(answer.points), out)
+
+
+def _print_swept(answer: Any, out: Path) -> None:
+    from forecache.sim.effort import duration_words
+
+    files = f"{answer.files:,} file{'s' if answer.files != 1 else ''}"
+    click.echo(f"{out}: {answer.points:,} points in {files}, {len(answer.columns)} columns")
+    if answer.answered:
+        rate = answer.answered / max(answer.seconds, 1e-9)
+        took = duration_words(answer.seconds)
+        click.echo(f"answered {answer.answered:,} in {took}, {rate:,.3g} a second")
+
+
+def print_address(address: str, *, as_json: bool) -> None:
+    """Print the address of the page of `explore`."""
+    click.echo(to_json({"address": address}) if as_json else address)
+    if not as_json:
+        click.echo("Open this address in a browser; Ctrl-C ends it.", err=True)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def file_states(paths: Sequence[Path]) -> dict[Path, tuple[int, int] | None]:
+    """Inode and time of change in ns of each file or folder that is there."""
+    states: dict[Path, tuple[int, int] | None] = dict.fromkeys(paths)
+    for path in paths:
+        if path.exists():
+            found = path.stat()
+            states[path] = found.st_ino, found.st_mtime_ns
+    return states
+
+
+def _name_files(before: Mapping[Path, tuple[int, int] | None]) -> None:
+    """Say on standard error which files were written since, or removed."""
+    for path, state in file_states(list(before)).items():
+        if state is None and before[path] is not None:
+            click.echo(f"removed {path}, which described an earlier time", err=True)
+        elif state != before[path]:
+            click.echo(f"wrote {path}", err=True)
+
+
+def _yaml(content: Any) -> str:
+    from forecache.hwprofiles.files import dump_yaml
+
+    return dump_yaml(content)
+
+
+def _profile_text(answer: Any) -> str:
+    """The profile of a host or of a tool as a file has it."""
+    if type(answer).__name__ == "HostProfile":
+        text: str = answer.to_yaml()
+        return text
+    return _yaml(answer.profile.model_dump(mode="json", exclude_defaults=True))
+
+
+def _draw_sensitivity(answer: Any, path: Path) -> None:
+    from forecache.reports.figures import sensitivity, write_svg
+
+    figure = sensitivity(answer.sensitivity)
+    if figure is None:
+        click.echo("nothing moves this answer: no figure", err=True)
+    else:
+        write_svg(figure, path)
+
+
+# --- exit codes ----------------------------------------------------------------------------------
+
+_MOST_NAMED = 2
+"""Unmet requirements in one message; the answer itself has all."""
+
+
+def refuse_unmet(answer: Any, given: Given) -> None:
+    """End with exit code 6 or 7 if an answer says that something does not hold.
+
+    Raises
+    ------
+    OutsideError
+        A measurement is outside the predicted interval, or of something else than the scenario.
+    UnfitError
+        A requirement is not met. Of settings that are only compared with one to run, that one
+        counts.
+    """
+    kind = type(answer).__name__
+    file, phrases = given.get("scenario"), _unmet_phrases(answer)
+    if kind == "Recommended":
+        file = given["scenario"][0]
+    elif kind == "NodeComparison":
+        sides = ((given["before"], answer.first), (given["after"], answer.second))
+        file = " and ".join(str(name) for name, side in sides if _unmet_of([side.point]))
+    elif kind == "CheckAnswer" and not answer.holds:
+        raise OutsideError(f"{file}: found {_outside_phrase(answer)}.")
+    if phrases:
+        more = len(phrases) - _MOST_NAMED
+        named = [*phrases[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
+        raise UnfitError(f"{file}: not met: {'; '.join(named)}.")
+
+
+def _unmet_phrases(answer: Any) -> Sequence[str]:
+    """What an answer says that does not hold, a phrase each."""
+    kind = type(answer).__name__
+    if kind == "MemoryAnswer":
+        rooms = [point.room for point in answer.points if point.room is not None]
+        return list(dict.fromkeys(room.shortfall for room in rooms if room.shortfall is not None))
+    if kind == "SweptPoints" and answer.unmet:
+        return [f"{answer.unmet:,} of {answer.points:,} points (columns verdict and unmet)"]
+    if kind == "CheckAnswer":
+        return [each.sentence for each in answer.unmet]
+    if kind == "NodeComparison":
+        return [*_unmet_of([answer.first.point]), *_unmet_of([answer.second.point])]
+    if kind == "Recommended":
+        from forecache.reports.text.points import chosen_point, unmet_of_chosen
+
+        return [e.sentence for e in unmet_of_chosen(answer.recommendation, chosen_point(answer))]
+    if kind == "Explained" and answer.shown.recommended:
+        return _unmet_of([answer.points[answer.shown.point]])
+    return _unmet_of(answer.points) if kind in ("Simulated", "Explained") else []
+
+
+def _unmet_of(points: Sequence[Any]) -> Sequence[str]:
+    from forecache.reports.text.points import unmet_phrases
+
+    return unmet_phrases(points)
+
+
+def _outside_phrase(answer: Any) -> str:
+    """Which quantities are outside the interval, and which conditions were others."""
+    outside = ", ".join(row.quantity for row in answer.outside)
+    others = ", ".join(each.field for each in answer.differs)
+    phrases = (
+        f"{outside} outside the predicted interval" if outside else "",
+        f"another {others} than the scenario’s" if others else "",
+    )
+    return " and ".join(phrase for phrase in phrases if phrase)
