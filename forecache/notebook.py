@@ -26,25 +26,25 @@ class AnswerDisplay:
 
     def frame(self, result: Displayed, table: str | None, library: str | None) -> Any:
         """A table of a result as a data frame."""
-        from forecache.reports.notebook.tables import frame_of
+        from forecache.reports.notebook import frame_of
 
         return frame_of(result, table, library)
 
     def html(self, result: Displayed) -> str:
         """Small HTML."""
-        from forecache.reports.notebook.cards import card_of
+        from forecache.reports.notebook import html_of
 
-        return card_of(result).html()
+        return html_of(result)
 
     def headline(self, result: Displayed) -> str:
         """A line of text."""
-        from forecache.reports.notebook.cards import card_of
+        from forecache.reports.notebook import headline_of
 
-        return card_of(result).headline
+        return headline_of(result)
 
     def figure(self, result: Displayed, name: str | None) -> Any:
         """The report's figure."""
-        from forecache.reports.notebook.drawn import figure_of
+        from forecache.reports.notebook import figure_of
 
         return figure_of(result, name)
 

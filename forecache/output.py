@@ -48,7 +48,7 @@ def check_report_target(
         valid = " or ".join(endings)
         raise InputError(f"{option} {path}: found the ending {suffix!r}; valid is {valid}.")
     if suffix == ".pdf":
-        from forecache.reports.export.pdf import check_typst
+        from forecache.reports.paper import check_typst
 
         check_typst(f"{option} {path}")
     return check_file_target(path, option=option)

@@ -1,10 +1,6 @@
-"""What the command line does with an answer: files, text or JSON, and the exit code.
-
-`TERMINAL` is where a kind of answer is registered.
-"""
+"""What the command line does with an answer: files, text or JSON, and the exit code."""
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +11,6 @@ from forecache.sim.errors import OutsideError, UnfitError
 
 Given = Mapping[str, Any]
 """What was typed, by the name of the parameter."""
-
-TERMINAL: dict[str, str] = {
-    "Bundle": "measured.print_bundle",
-    "CalibrationReport": "accuracy.print_calibration",
-    "CheckAnswer": "check.print_check",
-    "CostAnswer": "cost.print_cost",
-    "HostProfile": "measured.print_host",
-    "MemoryAnswer": "memory.print_memory",
-    "NodeComparison": "answers.print_comparison",
-    "PlanAnswer": "plan.print_plan",
-    "Recommended": "answers.print_answer",
-    "RunsOverTime": "series.print_series",
-    "Study": "answers.print_study",
-    "TodayAnswer": "plan.print_told",
-    "ToolReport": "measured.print_tool",
-    "Validation": "accuracy.print_validation",
-}
-"""Of `forecache.reports.terminal`, the function that prints a kind of answer to a console."""
 
 
 def print_answer(verb: str, answer: Any, *, given: Given, before: Mapping[Path, Any]) -> None:
@@ -74,58 +52,32 @@ def _printed(answer: Any) -> Any:
 
 
 def _print_text(verb: str, answer: Any, given: Given) -> None:
+    from forecache.reports import terminal
+
     from .console import LISTING_COLUMNS, console
 
     kind = type(answer).__name__
-    if kind in TERMINAL:
-        module, function = TERMINAL[kind].split(".")
-        show = getattr(import_module(f"forecache.reports.terminal.{module}"), function)
-        show(answer, console())
-    elif kind == "SweptPoints":
+    if kind == "SweptPoints":
         _print_swept(answer, given["out"])
-    elif kind == "Diagnosis":
-        from forecache.reports.terminal.doctor import print_diagnosis
+    elif kind == "Diagnosis" and not given["whole"]:
+        from forecache.reports.builders.machine import diagnosis_in_lines
 
-        print_diagnosis(answer, console(pipe_columns=80), whole=given["whole"])
+        terminal.print_document(diagnosis_in_lines(answer), console(pipe_columns=80))
     elif verb == "catalog":
-        from forecache.reports.terminal import catalogue
+        from forecache.reports.builders import catalogue
 
         out = console(pipe_columns=LISTING_COLUMNS)
         if given["name"] is not None:
-            catalogue.print_entry(answer, out)
+            terminal.print_document(catalogue.entry(answer, wide=out.width >= 120), out)
         elif "hosts" in answer:
-            catalogue.print_listing(answer, out)
+            terminal.print_document(catalogue.listing(answer), out)
         else:
-            catalogue.print_instances(answer["instances"], out)
-    elif kind == "Simulated":
-        from forecache.reports.terminal.answers import print_points, print_subtitle
-
-        out = console()
-        print_subtitle(answer, answer.points, out)
-        print_points(answer.points, out)
-    elif kind == "Explained":
-        _print_explained(answer)
+            terminal.print_document(catalogue.instances(answer["instances"]), out)
+    else:
+        columns = {"pipe_columns": 80} if kind == "Diagnosis" else {}
+        terminal.print_answer(answer, console(**columns))
     if kind == "Study" and answer.report:
         click.echo(f"wrote {answer.report}", err=True)
-
-
-def _print_explained(answer: Any) -> None:
-    from forecache.reports.terminal.answers import print_measurements, print_subtitle
-    from forecache.reports.terminal.console import print_warnings
-    from forecache.reports.terminal.explained import print_explanation, print_sensitivity
-    from forecache.reports.text.points import point_warnings
-
-    from .console import console
-
-    out = console()
-    print_subtitle(answer, answer.points, out)
-    print_explanation(answer, out)
-    if answer.sensitivity is not None:
-        print_sensitivity(answer.sensitivity, out)
-        if answer.sensitivity.measure_next.quantity != answer.measure_next.quantity:
-            print_measurements(answer.sensitivity.measure_next, out)
-    print_measurements(answer.measure_next, out)
-    print_warnings(point_warnings(answer.points), out)
 
 
 def _print_swept(answer: Any, out: Path) -> None:

@@ -190,8 +190,8 @@ def report(
         When it is no study, a file can't be written, or typst is not installed, which PDF needs.
     """
     from forecache.output import check_report_target
-    from forecache.reports.export.pdf import check_typst
-    from forecache.reports.export.write import write_data, write_figures, write_report
+    from forecache.reports.files import write_data, write_figures, write_report
+    from forecache.reports.paper import check_typst
     from forecache.reports.study_answer import load_study
 
     papers = [
@@ -1295,7 +1295,7 @@ def _write_ceiling(answer: Any, ceiling: str | Path | None) -> None:
         return
     from forecache.hwprofiles.files import write_text_atomic
     from forecache.output import to_json
-    from forecache.reports.text.prometheus import ceiling_text
+    from forecache.reports.prometheus import ceiling_text
 
     as_json = str(ceiling).endswith(".json")
     text = to_json(answer.ceiling) + "\n" if as_json else ceiling_text(answer.ceiling)
@@ -1398,12 +1398,12 @@ def _report_writer(
     target = check_report_target(Path(file))
 
     def write(answer: Any) -> None:
-        from forecache.reports.export.write import write_report
-        from forecache.reports.page.html import holds_question
-        from forecache.reports.text.repeat import asked
+        from forecache.reports.builders import document
+        from forecache.reports.files import write_report
+        from forecache.reports.text.repeat import question
 
         # Answers about nodes don't hold their scenario.
-        question = None if holds_question(answer) else asked(verb, *sources, options=options)
-        write_report(target, answer, question)
+        holds = document(answer).question is not None
+        write_report(target, answer, None if holds else question(verb, *sources, options=options))
 
     return write

@@ -48,7 +48,8 @@ from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
 from forecache.sim.errors import InputError
 
-from .page.html import render_html
+from .builders.calibration import disagreements
+from .page import render_html
 from .study_answer import (
     ENGINE,
     HOST,
@@ -60,7 +61,6 @@ from .study_answer import (
     scenario_name,
     scenarios_again,
 )
-from .text.accuracy import disagreements
 from .text.formats import sentence
 from .text.repeat import (
     SOURCES,
@@ -127,12 +127,13 @@ def study(
     try:
         host, bundle, profile, calibration = _measured(work, engine, points, timing, step_s, say)
         say(_step(4, step_s))
+        there = systems[0][0].scenario.host or "scenario"
         inputs = {name: work / name for name in (HOST, ENGINE, "bundle")}
         targets = [
             _target(name, cases, seed=seed, sensitivity=sensitivity, progress=say)
             for name, cases in (
                 (THIS_HOST, _here(systems, host, profile)),
-                (_host_name(systems[0][0].scenario), _there(systems, profile)),
+                (Path(there).stem if names_file(there) else there, _there(systems, profile)),
             )
         ]
         own = Path(_name(scenario)).name
@@ -218,8 +219,8 @@ def _points(design: str, engine: str | None) -> Sequence[Conditions]:
     points = design_points(design)
     binary = find_engine(engine)
     policy = load_engine(*engine_version(binary)).threading
-    told_apart = policy.threads_sleep or refusal() is None
-    if len(os.sched_getaffinity(0)) < 2 or policy.hand_over == "none" or not told_apart:
+    can_tell = policy.threads_sleep or refusal() is None
+    if len(os.sched_getaffinity(0)) < 2 or policy.hand_over == "none" or not can_tell:
         return points
     return [*points, *brief_threaded_points()]
 
@@ -237,8 +238,8 @@ def _check_workload(
     """Refuse a workload that the engine to observe doesn't know."""
     for case, system in systems:
         try:
-            asked = _with_engine(case, rules).scenario
-            System(system.host, rules, system.generator).inputs(asked)
+            scenario = _with_engine(case, rules).scenario
+            System(system.host, rules, system.generator).inputs(scenario)
         except InputError as error:
             raise InputError(f"{file}, with {rules.engine} {rules.version}: {error}") from None
 
@@ -264,12 +265,6 @@ def _observation_warnings(bundle: Bundle, engine: EngineProfile) -> list[str]:
 
 def _name(scenario: str | Path | Mapping[str, Any]) -> str:
     return "scenario" if isinstance(scenario, Mapping) else str(scenario)
-
-
-def _host_name(scenario: Scenario) -> str:
-    """What to call the scenario's host: its name, or that of its file."""
-    host = scenario.host or "scenario"
-    return Path(host).stem if names_file(host) else host
 
 
 def _here(

@@ -231,7 +231,6 @@ class PointQuantity:
     """How the table of points shows it that `simulate` prints, and so the following."""
     recommend: Form = ""
     page: Form = ""
-    notebook: Form = ""
     optional: bool = False
     """Whether a table leaves it out if no point has it."""
     yields: int = 0
@@ -264,17 +263,17 @@ def _unmet(point: Point) -> str | None:
 POINT_QUANTITIES = (
     PointQuantity(
         "throughput_rps", ESTIMATE, unit="1/s", heading="requests/s",
-        simulate="margin", recommend="bounds", page="bounds", notebook="bounds",
+        simulate="margin", recommend="bounds", page="bounds",
     ),
     PointQuantity("mean_ms", ESTIMATE, unit="ms"),
     PointQuantity(
         "p50_ms", ESTIMATE, unit="ms", heading="p50",
-        simulate="value", page="bounds", notebook="value", yields=2,
+        simulate="value", page="bounds", yields=2,
     ),
     PointQuantity("p90_ms", ESTIMATE, unit="ms"),
     PointQuantity(
         "p99_ms", ESTIMATE, unit="ms", heading="p99",
-        simulate="value", recommend="value", page="bounds", notebook="bounds",
+        simulate="value", recommend="value", page="bounds",
     ),
     PointQuantity("p999_ms", ESTIMATE, unit="ms", heading="p99.9", page="value"),
     PointQuantity("p99_with_pauses_ms", unit="ms"),
@@ -286,12 +285,12 @@ POINT_QUANTITIES = (
     PointQuantity(
         "main_thread_utilisation", unit="share", heading="main", meaning="main thread",
         optional=True, yields=4,
-        simulate="value", recommend="value", page="value", notebook="value",
+        simulate="value", recommend="value", page="value",
     ),
     PointQuantity(
         "io_thread_utilisation", of=_mean_of_io_threads, unit="share", heading="I/O",
         meaning="I/O threads", of_workers=("work", "worker threads"), yields=3,
-        simulate="value", recommend="value", page="value", notebook="value",
+        simulate="value", recommend="value", page="value",
     ),
     PointQuantity(
         "load_generator_utilisation", unit="share", heading="load", meaning="load generator",
@@ -312,10 +311,10 @@ POINT_QUANTITIES = (
     ),
     PointQuantity(
         "bottleneck", TEXT, heading="limit",
-        simulate="short", recommend="short", page="name", notebook="short",
+        simulate="short", recommend="short", page="name",
     ),
     PointQuantity(
-        "verdict", TEXT, heading="verdict", simulate="value", page="value", notebook="value",
+        "verdict", TEXT, heading="verdict", simulate="value", page="value",
     ),
     PointQuantity("unmet", TEXT, of=_unmet),
     PointQuantity("next_bottleneck", TEXT, of="next_bottleneck.name", in_one_run=False),

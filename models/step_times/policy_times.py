@@ -102,7 +102,7 @@ FUTEX_LINES = 2.0
 wait."""
 
 
-class Section(NamedTuple):
+class CriticalSection(NamedTuple):
     """What a SET does while it holds a lock of the process.
 
     Attributes
@@ -124,13 +124,15 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section(40, 4),  # slabs_alloc: lock, class, first free item, the one behind it
-    Section(31, 2),  # do_item_unlink: lock, counters
-    Section(55, 2, 1),  # item_unlink_q: lock, the class's heads and sizes
-    Section(32, 2),  # do_item_link: lock, counters
-    Section(19, 2),  # get_cas_id: lock, number
-    Section(45, 3),  # item_link_q: lock, the class's heads and sizes, the item that was first
-    Section(35, 3),  # slabs_free: lock, class, the item that was first
+    CriticalSection(40, 4),  # slabs_alloc: lock, class, first free item, the one behind it
+    CriticalSection(31, 2),  # do_item_unlink: lock, counters
+    CriticalSection(55, 2, 1),  # item_unlink_q: lock, the class's heads and sizes
+    CriticalSection(32, 2),  # do_item_link: lock, counters
+    CriticalSection(19, 2),  # get_cas_id: lock, number
+    CriticalSection(
+        45, 3
+    ),  # item_link_q: lock, the class's heads and sizes, the item that was first
+    CriticalSection(35, 3),  # slabs_free: lock, class, the item that was first
 )
 """In the order in which `locked_threads` has them (items.c, slabs.c). A live 1.6.38 took each of
 these locks once per SET; 12 lists were entered and 24 left with values of 1 to 1024 bytes."""

@@ -213,16 +213,16 @@ def _answers(question: PageState) -> Iterator[Message]:
 def _side(number: int, data: Mapping[str, Any]) -> tuple[_Side, Described]:
     scenario, _ = one_node(data, file=f"scenario {NAMES[number]}")
     [(case, system)] = load_cases(scenario)
-    asked = case.scenario.io_threads
+    chosen = case.scenario.io_threads
     settings = thread_candidates(case, system)
-    settings.sort(key=lambda each: abs(each[0].scenario.io_threads - asked))
+    settings.sort(key=lambda each: abs(each[0].scenario.io_threads - chosen))
     engine = f"{system.engine.engine} {system.engine.version}"
     described = Described(
         side=number,
         yaml=dump_yaml(scenario),
         values=values_of(case.scenario, engine=engine),
         title=f"{system.engine.id} on {system.host.title}",
-        threads=asked,
+        threads=chosen,
         interruptions=interruptions(case.scenario),
         objective_ms=case.scenario.slo.p99_ms if case.scenario.slo else None,
         room=node_room(case.scenario, system.engine, system.host),

@@ -28,10 +28,10 @@ from forecache.sim.installing import install_command
 
 from ..text.formats import percent
 from . import view
-from .answer import Answer, Results
 from .controls import CONTROLS, engine_names, host_names
 from .job import NAMES, Failed, PageState
 from .processes import Jobs
+from .view import Answer, Results
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -217,7 +217,7 @@ def _text(name: str) -> str:
     text = folder.joinpath(name).read_text(encoding="utf-8")
     if name == "explore.css":
         # Colours, type and tables are those of the reports.
-        report = files("forecache.reports.page").joinpath("templates", "report.css")
+        report = files("forecache.reports").joinpath("templates", "report.css")
         return report.read_text(encoding="utf-8") + text
     return text
 

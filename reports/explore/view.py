@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from forecache.models.advice.paired import PairedQuantity
 from forecache.models.advice.quick_estimate import ERROR, QuickEstimate
-from forecache.models.results.points import Point
+from forecache.models.results.points import LoadPoint, Point
 from forecache.sim.statistics import Estimate
 
 from .. import figures
+from ..builders.node import change, judged
 from ..figures.canvas import MUTED
-from ..text.differences import change, judged
 from ..text.formats import (
     UNKNOWN,
     Unit,
@@ -30,8 +32,16 @@ from ..text.formats import (
     time_with_bounds,
 )
 from ..text.points import point_warnings
-from .answer import Answer, SideAnswer
-from .job import NAMES
+from .job import (
+    NAMES,
+    Compared,
+    Described,
+    Estimated,
+    Message,
+    SimulatedLoads,
+    SimulatedThreads,
+    SimulationsDone,
+)
 from .plots import SIDE_COLOURS, SIDE_MARKERS, BusyBar, Horizontal, PlottedCurve, busy, curves
 
 _HOURS_PER_MONTH = 730.0
@@ -349,8 +359,8 @@ def warnings(answer: Answer) -> list[str]:
     found: list[str] = []
     for side in answer.sides:
         name = _side_name(answer, side)
-        told = [] if side.point is None else point_warnings([side.point])
-        texts = [side.about.room.shortfall or "", *told]
+        unmet = [] if side.point is None else point_warnings([side.point])
+        texts = [side.about.room.shortfall or "", *unmet]
         found += [f"{name}: {text}" if name else text for text in texts if text]
     return list(dict.fromkeys(found))
 
@@ -402,3 +412,100 @@ def scenario_state(answer: Answer) -> list[dict[str, Any]]:
         }
         for side in answer.sides
     ]
+
+
+# --- what is known of one state of the controls so far -------------------------------------------
+
+
+MOST_RESULTS = 500
+
+
+class Results:
+    """Simulated results by key, those of longest ago left out."""
+
+    def __init__(self, most: int = MOST_RESULTS) -> None:
+        self._most = most
+        self._found: OrderedDict[str, Any] = OrderedDict()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Of everything that is kept."""
+        return frozenset(self._found)
+
+    def kept(self, key: str, result: Any) -> Any:
+        """The result, or what is kept by its key where there is none; it becomes the latest."""
+        found = self._found.pop(key, None) if result is None else result
+        self._found[key] = found
+        while len(self._found) > self._most:
+            self._found.popitem(last=False)
+        return found
+
+
+@dataclass
+class SideAnswer:
+    """What is known of one of the scenarios."""
+
+    about: Described
+    estimates: dict[int, QuickEstimate] = field(default_factory=dict)
+    """By number of threads, as the next."""
+    points: dict[int, Point] = field(default_factory=dict)
+    load_estimates: list[tuple[float, QuickEstimate]] = field(default_factory=list)
+    loads: list[LoadPoint] = field(default_factory=list)
+
+    @property
+    def point(self) -> Point | None:
+        """The setting that is looked at, once simulated."""
+        return self.points.get(self.about.threads)
+
+    @property
+    def estimate(self) -> QuickEstimate | None:
+        """Its quick estimate."""
+        return self.estimates.get(self.about.threads)
+
+
+@dataclass
+class Answer:
+    """What is known of one scenario, or of two and their difference."""
+
+    sides: list[SideAnswer] = field(default_factory=list)
+    differences: list[PairedQuantity] = field(default_factory=list)
+    progress: SimulationsDone | None = None
+
+    def take(self, messages: Iterable[Message], results: Results) -> set[str]:
+        """Add what messages say; return which parts of the page have changed with it.
+
+        They are `scenario`, `threads`, `looked_at`, `loads`, `differences` and `progress`.
+        """
+        changed: set[str] = set()
+        for message in messages:
+            changed |= self._take(message, results)
+        return changed
+
+    def _take(self, message: Message, results: Results) -> set[str]:
+        match message:
+            case Described():
+                self.sides.append(SideAnswer(message))
+                return {"scenario"}
+            case Estimated():
+                side = self.sides[message.side]
+                side.estimates |= {each.io_threads: each for each in message.by_threads}
+                side.load_estimates += message.by_load
+                if not message.by_threads:
+                    return {"loads"}
+                counts = {each.io_threads for each in message.by_threads}
+                return {"threads"} | ({"looked_at"} if side.about.threads in counts else set())
+            case SimulatedThreads():
+                side = self.sides[message.side]
+                side.points[message.threads] = results.kept(message.key, message.point)
+                looked_at = message.threads == side.about.threads
+                return {"threads", *(["looked_at"] if looked_at else [])}
+            case SimulatedLoads():
+                self.sides[message.side].loads = results.kept(message.key, message.points)
+                return {"loads"}
+            case Compared():
+                self.differences = results.kept(message.key, message.differences)
+                return {"differences"}
+            case SimulationsDone():
+                self.progress = message
+                return {"progress"}
+        return set()

@@ -5,15 +5,13 @@ None when that part holds nothing to draw. `inline_svg` puts a figure into a pag
 To add a figure, write a function like these and draw it in `view.py` of this room.
 """
 
-from .accuracy import accuracy
+from .accuracy import accuracy, memory_latency
 from .canvas import HALF_PX, NARROW_PX, WIDE_PX, house_style, inline_svg, svg_text, write_svg
 from .capacity import front, scaling, throughput_by, utilisation
-from .host import memory_latency
-from .latency import latency_by_load, latency_ccdf, latency_knee_rps
+from .latency import latency_by_load, latency_ccdf
 from .over_time import PLOT_PX, over_time, right_margin_px
-from .sensitivity import sensitivity
 from .stacked import limit_names, stacked
-from .stages import stages
+from .stages import sensitivity, stages
 
 __all__ = [
     "HALF_PX",
@@ -26,7 +24,6 @@ __all__ = [
     "inline_svg",
     "latency_by_load",
     "latency_ccdf",
-    "latency_knee_rps",
     "limit_names",
     "memory_latency",
     "over_time",

@@ -13,8 +13,7 @@ from forecache.models.plan.results import FrontPoint
 from forecache.models.results.points import Point
 from forecache.sim.statistics import Estimate
 
-from ..text.formats import percent, rate, rate_unit
-from ..text.plans import usd
+from ..text.formats import percent, rate, rate_unit, usd
 from ..text.points import SETTING, by_threads, is_outside, standing, threads_alike
 from ..text.settings import setting_name
 from .canvas import (

@@ -1,8 +1,6 @@
 """Latency against offered load at one setting."""
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,11 +8,10 @@ from matplotlib.figure import Figure
 
 from forecache.models.advice.node_answers import StudyTarget
 from forecache.models.results.latency import LatencyDistribution
-from forecache.models.results.points import LoadPoint
 from forecache.sim.statistics import Estimate
 
 from ..text.formats import Unit, milliseconds, rate, rate_unit, time_unit
-from ..text.points import is_outside
+from ..text.points import is_outside, latency_knee_rps
 from .canvas import (
     ACCENT,
     HALF_PX,
@@ -38,7 +35,6 @@ from .canvas import (
 
 # The knee of a latency curve, as drawn: where p99 reaches this multiple of its value at the
 # lightest load of the curve.
-KNEE_MULTIPLE = 2.0
 
 _OVERLOADED = "overloaded"
 _UNBOUNDED = "band: 95%, to the top where overload is possible"
@@ -46,24 +42,6 @@ _ABOVE_PX = 5
 """What marks a place on the horizontal axis is written above the plot, clear of its lines."""
 
 _SERIES = (("p50_ms", "p50", MUTED), ("p99_ms", "p99", MAIN))
-
-
-def latency_knee_rps(load_curve: Sequence[LoadPoint]) -> float | None:
-    """Return the offered load at which p99 has doubled, interpolated between points.
-
-    Returns
-    -------
-    float or None
-        Requests a second; None when the curve does not reach the double of its first p99.
-    """
-    curve = [(point.offered_rps, point.p99_ms.value) for point in load_curve if point.p99_ms]
-    if len(curve) < 2:
-        return None
-    goal_ms = KNEE_MULTIPLE * curve[0][1]
-    for (x0, y0), (x1, y1) in pairwise(curve):
-        if y0 < goal_ms <= y1:
-            return x0 + (x1 - x0) * (goal_ms - y0) / (y1 - y0)
-    return None
 
 
 def latency_by_load(target: StudyTarget, *, width_px: float = HALF_PX) -> Figure | None:

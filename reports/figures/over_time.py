@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from forecache.models.results.series import Floats, Series, Ticks
 
-from ..text.formats import Unit, count
-from ..text.quantities import is_count, quantity_unit
+from ..text.formats import Unit, count, is_count, quantity_unit
 from ..text.runs import Moment, Panel
 from .canvas import (
     ACCENT,
@@ -99,7 +98,8 @@ def over_time(
     *,
     highest: float,
     lowest_positive: float,
-    margin_px: float,
+    margin_px: float | None = None,
+    panels: Sequence[Panel] = (),
     ticks: Sequence[Ticks] = (),
     width_px: float = PLOT_PX,
 ) -> Figure | None:
@@ -112,7 +112,8 @@ def over_time(
     highest, lowest_positive
         The values that the vertical axis covers: those of all plots it is to be compared with.
     margin_px
-        Room to the right, for the names of the lines where it suffices for them.
+        Room to the right, for the names of the lines where it suffices for them. If left out, as
+        much as those of `panels` need, all plots that stand below each other.
 
     Returns
     -------
@@ -125,6 +126,8 @@ def over_time(
     unit = quantity_unit(panel.unit, highest)
     if is_count(panel.unit) and highest < 1e6:
         unit = Unit(1.0, 0, panel.unit)
+    if margin_px is None:
+        margin_px = right_margin_px(panels or [panel], [row.name for row in ticks])
     beside = width_px >= _NARROWEST_LABELLED_PX and margin_px > 14
     names = [] if beside else _name_rows(lines, width_px)
     top = 34.0 + 16 * len(names)

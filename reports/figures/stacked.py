@@ -10,8 +10,7 @@ from matplotlib.path import Path
 
 from forecache.models.results.series import Floats, Stack
 
-from ..text.formats import count
-from ..text.quantities import quantity, quantity_unit
+from ..text.formats import count, quantity, quantity_unit
 from ..text.runs import said, sizes_of
 from .canvas import (
     ACCENT,
@@ -30,6 +29,7 @@ from .canvas import (
     spread_apart,
     text_width_px,
 )
+from .over_time import PLOT_PX, right_margin_px
 
 _HEIGHT_PX = 200.0
 _LEFT_PX = 56
@@ -42,7 +42,9 @@ _GAP_FROM_PX = 4.0
 _MOST_LABELS = 3
 
 
-def stacked(stack: Stack, *, highest: float, margin_px: float, width_px: float) -> Figure | None:
+def stacked(
+    stack: Stack, *, highest: float, margin_px: float | None = None, width_px: float = PLOT_PX
+) -> Figure | None:
     """Draw the bars of one stack with its limits across; flagged ones are pointed at.
 
     Parameters
@@ -50,7 +52,8 @@ def stacked(stack: Stack, *, highest: float, margin_px: float, width_px: float) 
     highest
         What the vertical axis covers: the highest of all plots it is to be compared with.
     margin_px
-        Room to the right, for the names of limits where it suffices for them.
+        Room to the right, for the names of limits where it suffices for them. If left out, as much
+        as they need, and none in a narrow figure.
 
     Returns
     -------
@@ -66,6 +69,8 @@ def stacked(stack: Stack, *, highest: float, margin_px: float, width_px: float) 
     limits = [
         (name, limit.value) for name, limit in zip(limit_names(stack), stack.limits, strict=True)
     ]
+    if margin_px is None:
+        margin_px = right_margin_px([], limit_names(stack)) if width_px == PLOT_PX else 14.0
     beside = all(text_width_px(name) + 8 <= margin_px for name, _ in limits)
     top = 34.0 + _ROW_PX * len(legend)
     with house_style():

@@ -1,13 +1,6 @@
-"""Words and numbers that terminal, page, notebook and figures share.
+"""Words and numbers that documents and figures share.
 
-| of                    | modules                                                                  |
-|-----------------------|--------------------------------------------------------------------------|
-| anything              | `formats.py` (numbers whose unit is known), `quantities.py` (whose unit  |
-|                       | is only known by its name), `settings.py` (swept fields, engines),       |
-|                       | `repeat.py` (how to ask again)                                           |
-| a node                | `points.py`, `wording.py` (a recommendation), `thread_plan.py`,          |
-|                       | `explained.py` (with what moves it), `differences.py` (of two)           |
-| a study, a calibration| `method.py`, `accuracy.py`                                               |
-| what runs over time   | `runs.py`                                                                |
-| a capacity plan       | `plans.py`, `bills.py`, `today.py`, `prometheus.py`                      |
+`formats.py` writes numbers with their units, `settings.py` swept fields and engines, `points.py`
+says what is known of points of a node, `runs.py` what happens over time, and `repeat.py` how to
+ask again.
 """

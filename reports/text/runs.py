@@ -20,8 +20,15 @@ from forecache.models.results.series import (
 )
 from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
-from .formats import count, is_number
-from .quantities import SHARE_PANELS, estimate_text, is_count, quantity, quantity_unit
+from .formats import (
+    SHARE_PANELS,
+    count,
+    estimate_text,
+    is_count,
+    is_number,
+    quantity,
+    quantity_unit,
+)
 from .settings import setting_name, setting_text
 
 _ORDER = {
@@ -140,7 +147,7 @@ def fact_text(fact: Fact) -> str:
 def cell_texts(table: Table, *, last_s: float) -> list[list[str]]:
     """The cells of a table as text, row by row.
 
-    Times in a column `at` are told like moments of which the last is at `last_s`.
+    Times in a column `at` are written like moments of which the last is at `last_s`.
     """
     found = [
         [quantity(value, unit) for value, (_, unit) in zip(row, table.columns, strict=True)]
@@ -199,17 +206,15 @@ def comparison(points: Sequence[RunPoint]) -> Comparison | None:
     units = {name: _shared_unit(facts[name]) for name in varying}
     table = [
         [quantity(point.given.get(key), "") for key in keys]
-        + [_without_unit(facts[name][index], units[name]) for name in varying]
+        + [
+            fact_text(replace(facts[name][index], unit="") if units[name] else facts[name][index])
+            for name in varying
+        ]
         for index, point in enumerate(points)
     ]
     heads = [f"{name}, {units[name]}" if units[name] else name for name in varying]
     common = [fact for fact in points[0].run.facts if fact.name not in varying]
     return Comparison([*named, *varying], [*named, *heads], table, len(keys), common)
-
-
-def _without_unit(fact: Fact, unit: str) -> str:
-    """A fact as text, without the unit that the head of its column has."""
-    return fact_text(replace(fact, unit="") if unit else fact)
 
 
 def _shared_unit(facts: Sequence[Fact]) -> str:
@@ -327,8 +332,8 @@ def flagged(stack: Stack) -> list[int]:
 def said(stack: Stack, index: int) -> str:
     """What there is to say about a bar: `host 17, 214 GB: hot; ...`."""
     bar = stack.bars[index]
-    told = "; ".join(text for text in (bar.flag, bar.note) if text)
-    return f"{bar.name}, {quantity(float(totals_of(stack)[index]), stack.unit)}: {told}"
+    words = "; ".join(text for text in (bar.flag, bar.note) if text)
+    return f"{bar.name}, {quantity(float(totals_of(stack)[index]), stack.unit)}: {words}"
 
 
 def ticks_of(run: Run) -> list[Ticks]:
@@ -345,17 +350,14 @@ def table_of(stack: Stack) -> tuple[list[str], list[list[str]]]:
         named = [(bar.name, np.array([i])) for i, bar in enumerate(stack.bars)]
     else:
         parts = np.array_split(np.arange(len(stack.bars)), _GROUPS)
-        named = list(zip(_group_names(), parts, strict=True))
+        tenths = (f"{n}. tenth" for n in range(2, _GROUPS))
+        named = list(zip(("highest tenth", *tenths, "lowest tenth"), parts, strict=True))
     found = []
     for name, part in named:
         sizes = all_sizes[part].mean(axis=0)
         cells = [float(sizes.sum()), *(float(sizes[i]) for i in reversed(used))]
         found.append([name, *(quantity(round(cell, 6), stack.unit) for cell in cells)])
     return columns, found
-
-
-def _group_names() -> Sequence[str]:
-    return ("highest tenth", *(f"{n}. tenth" for n in range(2, _GROUPS)), "lowest tenth")
 
 
 def notes_of(stack: Stack) -> list[str]:

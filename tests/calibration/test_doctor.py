@@ -22,7 +22,8 @@ from forecache.calibration.doctor.diagnose import (
     version_in,
 )
 from forecache.hwprofiles.capture.machine import MachineNoise
-from forecache.reports.terminal.doctor import print_diagnosis
+from forecache.reports.builders.machine import diagnosis, diagnosis_in_lines
+from forecache.reports.terminal import print_document
 from forecache.sim.installing import install_command
 from forecache.sim.plain import plain
 
@@ -281,7 +282,7 @@ def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def printed(found: Diagnosis, width: int, *, whole: bool = True) -> list[str]:
     console = Console(width=width, record=True, file=io.StringIO())
-    print_diagnosis(found, console, whole=whole)
+    print_document((diagnosis if whole else diagnosis_in_lines)(found), console)
     return console.export_text().splitlines()
 
 

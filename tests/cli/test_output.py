@@ -288,7 +288,7 @@ def test_explain_shows_which_inputs_move_the_answer_and_draws_them(
     assert "46 more uncertain numbers change nothing here." in text
     assert "shares are of the rank" in text
     # Its own measurements are printed where they are about something else than the others.
-    assert "throughput at io-threads 4 is known to ±30%" in text
+    assert "Throughput at io-threads 4 is known to ±30%" in text
     assert printed.err == f"wrote {drawn}\n"
     assert "host.tcp_send_ns" in drawn.read_text(encoding="utf-8")
 

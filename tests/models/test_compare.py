@@ -21,7 +21,7 @@ from forecache.models.advice.paired import (
 )
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
-from forecache.reports.text.differences import change, judged
+from forecache.reports.builders.node import change, judged
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate, student_t
 from forecache.sim.words import NO_CLEAR_DIFFERENCE

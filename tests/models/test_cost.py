@@ -24,7 +24,7 @@ from forecache.models.cost.bill import (
 from forecache.models.cost.schema import MOST_SHARDS, CostScenario
 from forecache.models.cost.sizing import sizing
 from forecache.models.prices.table import load_prices
-from forecache.reports.terminal.cost import print_cost
+from forecache.reports.terminal import print_answer
 from forecache.sim.errors import InputError
 
 TABLE = "elasticache-us-east-1"
@@ -217,7 +217,7 @@ def test_a_page_for_people() -> None:
     """Groups of three digits, warnings before prices, and cents that add up."""
     console = Console(file=io.StringIO(), width=100)
     data = {"kind": "cost", "data_gb": 13, "requests": [_gets(47_300)]}
-    print_cost(cost(data | {"nodes": {"type": "cache.t4g.micro"}}), console)
+    print_answer(cost(data | {"nodes": {"type": "cache.t4g.micro"}}), console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "e+" not in text
     assert "124,304  million ECPU" in text

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from forecache import cli, verbs
-from forecache.reports.terminal.memory import print_memory
+from forecache.reports.terminal import print_answer
 from forecache.sim.errors import InputError
 
 SCENARIO: dict[str, Any] = {
@@ -88,7 +88,7 @@ def test_a_wrong_scenario_says_what_is_wrong(change: dict[str, Any], part: str) 
 @pytest.mark.parametrize("example", ["memory.yaml", "quickstart.yaml"])
 def test_it_is_readable_at_80_columns(checkout: Path, example: str) -> None:
     console = Console(file=io.StringIO(), width=80)
-    print_memory(verbs.memory(checkout / "examples" / example), console)
+    print_answer(verbs.memory(checkout / "examples" / example), console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "Keys that fit" in text
     assert "bytes/key" in text

@@ -32,9 +32,9 @@ from forecache.models.plan.answer import load_plan
 from forecache.models.plan.compression import read_sample
 from forecache.models.scenario.kinds import KINDS
 from forecache.models.scenario.source import content_of
+from forecache.reports.builders import document
 from forecache.reports.explore import server
-from forecache.reports.page.html import question_of
-from forecache.reports.text.repeat import asked
+from forecache.reports.text.repeat import question as asked
 from forecache.sim.errors import InputError
 
 Json = dict[str, Any]
@@ -358,7 +358,9 @@ def test_a_plan_s_report_names_files_that_it_has(
 ) -> None:
     del short_runs
     monkeypatch.chdir(study.parent)
-    question = question_of(forecache.plan("study/plan.yaml"))
+    holds = document(forecache.plan("study/plan.yaml")).question
+    assert holds is not None
+    question = holds()
     [(_, text)] = question.scenarios
     assert "engine: engine.yaml" in text
     assert {"engine.yaml", "prices.yaml"} == {name for name, _ in question.kept}

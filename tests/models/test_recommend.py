@@ -30,7 +30,7 @@ from forecache.models.prices.table import server_price
 from forecache.models.results.points import NextBottleneck
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case, expand
-from forecache.reports.text.wording import action
+from forecache.reports.builders.recommended import action
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.histogram import LatencyHistogram
 from tests.made_points import made_point

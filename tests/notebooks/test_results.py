@@ -15,7 +15,8 @@ from forecache.calibration.doctor.abilities import Ability, Diagnosis
 from forecache.models.advice.node_answers import Recommended, Simulated
 from forecache.models.plan.results import CapacityLimit, NodeHeadroom, TodayAnswer
 from forecache.models.results.displayed import Displayed
-from forecache.reports.notebook.tables import series_columns, tables_of, unit_suffix
+from forecache.reports.notebook import tables_of
+from forecache.reports.tidy import series_columns, unit_suffix
 from forecache.sim.errors import InputError
 from forecache.sim.installing import install_command
 from forecache.sim.plain import Result
@@ -352,12 +353,12 @@ def test_what_is_not_there_is_told() -> None:
 def test_a_package_that_is_not_there_is_told(
     library: str | None, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from forecache.reports.notebook import tables
+    from forecache.reports import notebook
 
     def nothing(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(tables, "import_module", nothing)
+    monkeypatch.setattr(notebook, "import_module", nothing)
     with pytest.raises(InputError, match=re.escape(command)):
         recommended().to_frame(library=library)
 

@@ -394,6 +394,6 @@ def validation() -> Validation:
 
 
 if __name__ == "__main__":
-    from forecache.reports.page.html import render_html
+    from forecache.reports.page import render_html
 
     Path(sys.argv[1]).write_text(render_html(study()), encoding="utf-8")

@@ -22,7 +22,6 @@ from forecache.models.advice import answers
 from forecache.models.advice.cases import load_cases
 from forecache.models.advice.quick_estimate import ERROR, quick_estimate
 from forecache.reports.explore import job, view
-from forecache.reports.explore.answer import Answer, Results
 from forecache.reports.explore.controls import (
     CONTROLS,
     engine_names,
@@ -34,6 +33,7 @@ from forecache.reports.explore.controls import (
 from forecache.reports.explore.plots import Horizontal, PlottedCurve, curves
 from forecache.reports.explore.processes import Jobs
 from forecache.reports.explore.server import Explorer, application, question_of
+from forecache.reports.explore.view import Answer, Results
 from forecache.reports.text.formats import rate_unit
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate

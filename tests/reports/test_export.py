@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import struct
+from html import unescape
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,15 +15,14 @@ from pypdf import PdfReader
 from pypdf.generic import DictionaryObject
 
 from forecache import cli, verbs
-from forecache.reports.export import pdf as pdf_module
-from forecache.reports.export.data_files import tables_of
-from forecache.reports.export.figure_files import COLUMN_INCHES, PNG_DPI
-from forecache.reports.export.pdf import pdf_of
-from forecache.reports.export.typst_text import Element, page_tree, typst_source
-from forecache.reports.page.drawing import Drawer
-from forecache.reports.page.html import render_html
+from forecache.reports import paper as paper_module
+from forecache.reports.builders import document
+from forecache.reports.builders.calibration import without_common_note
+from forecache.reports.document import Code, Column, Document, Part, Section, Text, TextTable
+from forecache.reports.files import COLUMN_INCHES, PNG_DPI
+from forecache.reports.page import Drawer, render_html
+from forecache.reports.paper import TypstWriter, pdf_of, pdf_of_sections
 from forecache.reports.study_answer import Study, load_study
-from forecache.reports.text.accuracy import without_common_note
 from forecache.sim.errors import InputError
 from forecache.sim.installing import install_command
 from tests.reports.study_fixture import graviton_target, study
@@ -61,9 +61,10 @@ def words(reader: PdfReader) -> str:
     return re.sub(r"\s+", " ", text.replace("\u200b", "")).replace("ﬁ", "fi").replace("ﬂ", "fl")
 
 
-def texts(element: Element) -> str:
-    """All text of a page, that of two cells apart."""
-    return " ".join(c if isinstance(c, str) else texts(c) for c in element.children)
+def texts(page: str) -> str:
+    """All text of a page but that of figures, that of two cells apart."""
+    page = re.sub(r"<(svg|style).*?</\1>", " ", page[page.index("<main") :], flags=re.S)
+    return unescape(re.sub(r"<[^>]+>", " ", page.replace("<wbr>", "")))
 
 
 def test_a_study_is_read_as_it_was_written(folder: Path, page: str) -> None:
@@ -74,8 +75,7 @@ def test_a_study_is_read_as_it_was_written(folder: Path, page: str) -> None:
 
 
 def test_the_paper_holds_every_number_that_the_page_holds(paper: PdfReader, page: str) -> None:
-    tree, _ = page_tree(page)
-    on_page = set(_NUMBER.findall(texts(tree)))
+    on_page = set(_NUMBER.findall(texts(page)))
     in_paper = set(_NUMBER.findall(words(paper)))
     assert len(on_page) > 150
     assert on_page - in_paper == set()
@@ -129,8 +129,8 @@ def test_the_same_study_makes_the_same_paper(folder: Path, paper: PdfReader) -> 
 def test_texts_from_outside_are_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Drawer, "draw", lambda *_, **__: None)
     hostile = '#panic("x") $x^2$ *b* \\ " `c` @ref <label> // /* é 日'
-    page = render_html(study(title=hostile, warnings=[hostile], targets=[graviton_target()]))
-    reader = PdfReader(io.BytesIO(pdf_of(page, date="2026-01-15")))
+    made = study(title=hostile, warnings=[hostile], targets=[graviton_target()])
+    reader = PdfReader(io.BytesIO(pdf_of(made)))
     assert reader.metadata is not None
     assert reader.metadata.title == hostile
     assert '#panic("x") $x^2$ *b*' in words(reader)
@@ -138,24 +138,22 @@ def test_texts_from_outside_are_texts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7, 40])
 def test_no_page_has_a_lonely_row_of_a_table(count: int) -> None:
-    body = "".join(f"<tr><td>{n}</td><td>x</td></tr>" for n in range(count))
-    tree, _ = page_tree(f"<main><table><tbody>{body}</tbody></table></main>")
-    kept = [int(n) for n in re.findall(r"^keep\((\d+)\)", _table_of(tree), re.M)]
+    table = TextTable([Column("", list(map(str, range(count)))), Column("", ["x"] * count)])
+    kept = [int(n) for n in re.findall(r"^keep\((\d+)\)", _source_of(table), re.M)]
     assert sum(kept) == count
     assert min(kept[0], kept[-1]) >= min(3, count)
     assert set(kept[1:-1]) <= {1}
 
 
 def test_a_group_s_name_stays_with_its_first_row() -> None:
-    row = "<tr><td>a</td><td>b</td></tr>"
-    group = '<tr><th colspan="2">group</th></tr>'
-    tree, _ = page_tree(f"<main><table><tbody>{row * 4}{group}{row * 4}</tbody></table></main>")
-    assert [int(n) for n in re.findall(r"^keep\((\d+)\)", _table_of(tree), re.M)] == [3, 1, 2, 3]
+    columns = [Column("", ["a"] * 8), Column("", ["b"] * 8)]
+    source = _source_of(TextTable(columns, groups={4: "group"}))
+    assert [int(n) for n in re.findall(r"^keep\((\d+)\)", source, re.M)] == [3, 1, 2, 3]
 
 
 def test_a_command_goes_on_in_a_line_of_its_own_and_can_be_copied() -> None:
     command = "valkey-benchmark " + " ".join(f"--option-{n} {n}" for n in range(12))
-    source = _source_of(f'<pre class="shell">{command}</pre><pre>{command}</pre>')
+    source = _source_of(Code(command, shell=True), Code(command))
     shell, plain = (json.loads(each) for each in re.findall(r'#listing\((".*")\)', source))
     assert plain == command
     lines = shell.split("\n")
@@ -165,13 +163,15 @@ def test_a_command_goes_on_in_a_line_of_its_own_and_can_be_copied() -> None:
 
 
 def test_what_introduces_a_block_stays_with_it() -> None:
-    source = _source_of("<p>before</p><pre>x</pre><p>alone</p><p>last</p>")
+    source = _source_of(Text("before"), Code("x"), Text("alone"), Text("last"))
     assert re.findall(r'#lead\[#par\[#"(\w+)"\]', source) == ["before"]
     # Heading, facts and listing need more room than is left on the page: all of them move.
-    filled = "<p>line</p>" * 36
-    head = '<h2>Head</h2><p class="facts"><span>fact</span></p><p class="subtitle">sub</p>'
-    page = f"<main><h1>t</h1>{filled}{head}<pre>{'xxxx' * 20}</pre></main>".replace("xxxx", "x\n")
-    first, second = PdfReader(io.BytesIO(pdf_of(page, date="2026-01-15"))).pages
+    filled = [Text("line")] * 38
+    listing = Code("x\n" * 20)
+    below = Section("Head", [Text("fact", "strong"), Text("sub", "muted"), listing])
+    made = Document(about="t", headline="t", sections=[Section("", filled), below])
+    pdf = pdf_of_sections(made, made.sections, date="2026-01-15")
+    first, second = PdfReader(io.BytesIO(pdf)).pages
     assert "Head" not in first.extract_text()
     assert all(each in second.extract_text() for each in ("Head", "fact", "sub", "x"))
 
@@ -185,17 +185,9 @@ def test_what_many_notes_share_is_said_once() -> None:
     assert without_common_note(rows[:2]) == (rows[:2], "")
 
 
-def _source_of(body: str) -> str:
-    """Elements of a page as Typst has them."""
-    tree, _ = page_tree(f"<main>{body}</main>")
-    source = typst_source(tree, title="", date=(2026, 1, 1))
-    return source[source.index("\n}\n") :]
-
-
-def _table_of(tree: Element) -> str:
-    """A table of a page as Typst has it."""
-    source = typst_source(tree, title="", date=(2026, 1, 1))
-    return source[source.index("#rows((auto") :]
+def _source_of(*parts: Part) -> str:
+    """Parts of a document as Typst has them."""
+    return TypstWriter().blocks(parts)
 
 
 def test_figures_are_as_wide_as_a_column(tmp_path: Path) -> None:
@@ -225,7 +217,8 @@ def test_data_have_units_in_their_names_and_both_formats_agree(
 ) -> None:
     verbs.report(folder, data=tmp_path)
     names = {file.stem for file in tmp_path.iterdir()}
-    assert names == set(tables_of(written()))
+    tables = {name: make() for name, make in document(written()).tables.items()}
+    assert names == {name for name, table in tables.items() if table.rows}
     with (tmp_path / "points.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == sum(len(target.points) for target in written().targets)
@@ -245,9 +238,9 @@ def test_data_have_units_in_their_names_and_both_formats_agree(
 def test_without_pyarrow_there_is_csv_alone(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from forecache.reports.export import data_files
+    from forecache.reports import files
 
-    monkeypatch.setattr(data_files, "find_spec", lambda _: None)
+    monkeypatch.setattr(files, "find_spec", lambda _: None)
     verbs.report(folder, data=tmp_path)
     assert {file.suffix for file in tmp_path.iterdir()} == {".csv"}
 
@@ -284,7 +277,7 @@ def test_what_can_not_be_written_is_refused_first(
     assert "does not exist" in refused("--pdf", tmp_path / "nowhere" / "x.pdf")
     (tmp_path / "file").write_text("")
     assert "this is a file" in refused("--figures", tmp_path / "file")
-    monkeypatch.setattr(pdf_module, "find_spec", lambda _: None)
+    monkeypatch.setattr(paper_module, "find_spec", lambda _: None)
     for option, target in (("--pdf", "x.pdf"), ("--figures", "figures")):
         assert f"`{install_command('paper')}`" in refused(option, tmp_path / target)
     assert [file.name for file in tmp_path.iterdir()] == ["file"]

@@ -29,14 +29,16 @@ from forecache.models.breakdown.latency import LatencyBreakdown, Station
 from forecache.models.over_time import simulate_scenario
 from forecache.models.plan import one_node
 from forecache.models.results.points import POINT_QUANTITIES, Point, Unmet
-from forecache.reports.export import pdf as pdf_module
-from forecache.reports.export.data_files import point_row
-from forecache.reports.export.write import write_report
-from forecache.reports.page.html import render_html
-from forecache.reports.terminal.answers import print_points
+from forecache.reports import paper as paper_module
+from forecache.reports.builders.recommended import key_facts
+from forecache.reports.builders.repeat import AUTHORS, TITLE
+from forecache.reports.files import write_report
+from forecache.reports.page import render_html
+from forecache.reports.terminal import print_answer
 from forecache.reports.text.points import unmet_of_chosen
-from forecache.reports.text.repeat import AUTHORS, TITLE, Question, asked, path_sha256
-from forecache.reports.text.wording import key_facts
+from forecache.reports.text.repeat import Question, path_sha256
+from forecache.reports.text.repeat import question as asked
+from forecache.reports.tidy import point_cells
 from forecache.sim.errors import InfeasibleError
 from forecache.sim.installing import install_command
 from forecache.sim.statistics import Estimate
@@ -133,7 +135,7 @@ def test_every_rendering_shows_the_verdict_and_what_does_not_hold() -> None:
     page = Page(render_html(answer, asked("simulate", {"host": "x"}, options={}))).text
     notebook = answer._repr_html_()
     out = io.StringIO()
-    print_points(answer.points, Console(file=out, width=80))
+    print_answer(answer, Console(file=out, width=80))
     for text in (page, notebook, " ".join(out.getvalue().split())):
         assert "unfit" in text
         assert "stable" in text
@@ -144,7 +146,7 @@ def test_every_rendering_shows_the_verdict_and_what_does_not_hold() -> None:
     [first, second] = answer.to_dict()["points"]
     assert first["unmet"] == []
     assert second["unmet"][0]["needed"] == 18.9
-    row = point_row(answer.points[1])
+    row = point_cells(answer.points[1])
     assert (row["verdict"], row["unmet"]) == ("UNFIT", SHORT_OF_MEMORY.sentence)
 
 
@@ -155,7 +157,7 @@ def test_every_quantity_of_a_point_is_listed_once() -> None:
     assert {field.name for field in fields(Point)} - parts <= set(listed)
     answer = replace(simulated(), points=[made_point(1), made_point(2)])
     frame = answer.to_frame(library="polars").columns
-    assert frame[2:] == list(point_row(answer.points[0]))
+    assert frame[2:] == list(point_cells(answer.points[0]))
 
 
 def test_a_recommendation_tells_what_does_not_hold_of_the_setting_to_run() -> None:
@@ -207,7 +209,7 @@ def test_every_verb_writes_its_report_and_prints_its_answer(
 def test_a_report_is_refused_before_any_work(
     verb: str, scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(pdf_module, "find_spec", lambda _: None)
+    monkeypatch.setattr(paper_module, "find_spec", lambda _: None)
     given = _arguments(verb, scenario)
     for file, said in (
         ("x.txt", "found the ending '.txt'; valid is .html or .pdf"),

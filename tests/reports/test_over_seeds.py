@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from forecache.reports.page.html import render_html
-from forecache.reports.terminal.series import print_series
-from forecache.reports.text.quantities import estimate_text
+from forecache.reports.page import render_html
+from forecache.reports.terminal import print_answer
+from forecache.reports.text.formats import estimate_text
 from tests.reports.series_fixture import as_result, sweep
 from tests.reports.test_report_html import Page
 
@@ -87,7 +87,7 @@ def over_seeds() -> Json:
 
 def printed(found: Json, width: int) -> str:
     buffer = io.StringIO()
-    print_series(as_result(found), Console(file=buffer, width=width, force_terminal=False))
+    print_answer(as_result(found), Console(file=buffer, width=width, force_terminal=False))
     return buffer.getvalue()
 
 

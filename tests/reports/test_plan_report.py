@@ -29,9 +29,7 @@ from forecache.models.plan.results import (
 )
 from forecache.models.results.provenance import provenance
 from forecache.reports import figures
-from forecache.reports.page.html import render_html
-from forecache.reports.terminal.plan import print_plan
-from forecache.reports.text.plans import (
+from forecache.reports.builders.plan import (
     compression_facts,
     cost_phrase,
     failure_phrase,
@@ -39,6 +37,8 @@ from forecache.reports.text.plans import (
     serverless_phrase,
     setting_phrase,
 )
+from forecache.reports.page import render_html
+from forecache.reports.terminal import print_answer
 from forecache.sim.statistics import Estimate
 
 GIB = 2**30
@@ -135,7 +135,7 @@ def answer(**fields: Any) -> PlanAnswer:
 
 def printed(found: PlanAnswer, *, width: int = 80) -> str:
     stream = io.StringIO()
-    print_plan(found, Console(file=stream, width=width, color_system=None))
+    print_answer(found, Console(file=stream, width=width, color_system=None))
     return stream.getvalue()
 
 

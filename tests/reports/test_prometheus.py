@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.models.plan.results import CapacityLimit, NodeHeadroom
-from forecache.reports.text.prometheus import Exported, ceiling_text, exposition
+from forecache.reports.prometheus import Exported, ceiling_text, exposition
 from forecache.sim.statistics import Estimate
 
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)")

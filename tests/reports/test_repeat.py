@@ -15,9 +15,10 @@ from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import read_yaml
 from forecache.models.engines.profile import load_engine
 from forecache.reports import study as study_module
-from forecache.reports.page.drawing import Drawer
+from forecache.reports.builders.repeat import install_lines, wheel_name
+from forecache.reports.page import Drawer
 from forecache.reports.study_answer import Study
-from forecache.reports.text.repeat import install_lines, path_sha256, wheel_name
+from forecache.reports.text.repeat import path_sha256
 from tests.models.conftest import short_runs as short_runs
 from tests.reports.study_fixture import calibration
 

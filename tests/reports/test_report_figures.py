@@ -13,6 +13,7 @@ from forecache.models.results.points import Stage
 from forecache.reports import figures
 from forecache.reports.figures.canvas import log_ticks, round_ticks, spread_apart, thinned
 from forecache.reports.study_answer import HostNumbers
+from forecache.reports.text.points import latency_knee_rps
 from tests.made_points import made_point, made_sensitivity
 from tests.reports.study_fixture import (
     calibration,
@@ -79,9 +80,9 @@ def test_latency_knee_is_where_p99_doubles() -> None:
         for rate, p99 in ((100.0, 1.0), (200.0, 1.5), (300.0, 2.5))
     ]
     # Half way between 1.5 and 2.5.
-    assert figures.latency_knee_rps(curve) == pytest.approx(250.0)
-    assert figures.latency_knee_rps(curve[:2]) is None
-    assert figures.latency_knee_rps([]) is None
+    assert latency_knee_rps(curve) == pytest.approx(250.0)
+    assert latency_knee_rps(curve[:2]) is None
+    assert latency_knee_rps([]) is None
 
 
 def test_latency_axis_is_linear_for_a_flat_curve_and_logarithmic_for_a_steep_one() -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from forecache.models.advice.next_measurement import Gain, MeasureNext
 from forecache.models.advice.recommend import Regret
-from forecache.reports.page.sensitivity_view import gains_view
-from forecache.reports.text import formats, points, wording
+from forecache.reports.builders import recommended as wording
+from forecache.reports.builders.explained import measurements_section
+from forecache.reports.document import TextTable
+from forecache.reports.text import formats, points
 from forecache.reports.text.formats import UNKNOWN
 from forecache.reports.text.settings import engine_name
 from forecache.sim.statistics import Estimate
@@ -150,18 +152,19 @@ def test_nothing_saturated_is_said_in_words() -> None:
 def test_a_measurement_that_changes_nothing_is_not_advised() -> None:
     gain = Gain("observe valkey once more", [], needs_host=False, share=0.1, margin=0.158)
     answer = MeasureNext("throughput at io-threads 2", 0.161, 0.15, [gain])
-    [phrase] = wording.tightening_phrases(answer)
+    [phrase] = points.tightening_phrases(answer)
     assert phrase == "no measurement would noticeably narrow throughput at io-threads 2 (±16%)"
-    [phrase] = wording.tightening_phrases(replace(answer, margin=0.3))
+    [phrase] = points.tightening_phrases(replace(answer, margin=0.3))
     assert phrase == "observe valkey once more (throughput at io-threads 2: ±30% would become ±16%)"
-    assert wording.tightening_phrases(replace(answer, measurements=[])) == []
-    assert wording.narrowing(answer) == []
-    assert wording.known_phrase(answer).endswith("; no measurement would noticeably narrow that")
+    assert points.tightening_phrases(replace(answer, measurements=[])) == []
+    assert points.narrowing(answer) == []
+    assert points.known_phrase(answer).endswith("; no measurement would noticeably narrow that")
     better = replace(gain, margin=0.152)
     both = replace(answer, measurements=[better, gain])
-    assert wording.narrowing(both) == [better]
-    assert [what for what, *_ in gains_view(both)["gains"]] == [better.what]
-    assert "no measurement" not in wording.known_phrase(both)
+    assert points.narrowing(both) == [better]
+    [table] = [part for part in measurements_section(both).parts if isinstance(part, TextTable)]
+    assert list(table.columns[0].cells) == [better.what]
+    assert "no measurement" not in points.known_phrase(both)
 
 
 @pytest.mark.parametrize(

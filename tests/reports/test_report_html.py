@@ -11,8 +11,7 @@ import pytest
 
 from forecache.models.prediction.predict import LATENCIES
 from forecache.models.results.points import LoadPoint
-from forecache.reports.page.drawing import Drawer
-from forecache.reports.page.html import render_html
+from forecache.reports.page import Drawer, render_html
 from forecache.reports.study_answer import Study
 from tests.reports.study_fixture import (
     calibration,

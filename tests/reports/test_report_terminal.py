@@ -3,7 +3,7 @@
 import io
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,11 @@ import pytest
 from rich.console import Console
 
 from forecache.calibration.validate.comparison import ComparedPoint
-from forecache.reports.terminal import answers as terminal
-from forecache.reports.terminal.accuracy import print_calibration, print_validation
-from forecache.reports.text.points import point_warnings
+from forecache.models.results.points import Point
+from forecache.reports.builders.node import points_parts
+from forecache.reports.document import Warnings
+from forecache.reports.terminal import print_answer, print_parts
+from forecache.reports.text.points import point_warnings, subtitle_phrase
 from forecache.sim.statistics import Estimate
 from tests.made_points import made_point
 from tests.reports.study_fixture import (
@@ -32,24 +34,28 @@ def _printed(show: Callable[[Console], None], width: int = 80) -> str:
     return buffer.getvalue()
 
 
+def _print_points(points: Sequence[Point], console: Console) -> None:
+    print_parts([*points_parts(points), Warnings(point_warnings(points))], console)
+
+
 def _show_study(console: Console) -> None:
-    terminal.print_study(study(), console)
+    print_answer(study(), console)
 
 
 def _show_points(console: Console) -> None:
-    terminal.print_points(graviton_points(), console)
+    _print_points(graviton_points(), console)
 
 
 def _show_recommendation(console: Console) -> None:
-    terminal.print_recommendation(graviton_target(), console)
+    print_answer(graviton_target(), console)
 
 
 def _show_calibration(console: Console) -> None:
-    print_calibration(calibration(), console)
+    print_answer(calibration(), console)
 
 
 def _show_validation(console: Console) -> None:
-    print_validation(validation(), console)
+    print_answer(validation(), console)
 
 
 ALL = [_show_study, _show_points, _show_recommendation, _show_calibration, _show_validation]
@@ -89,7 +95,7 @@ def test_recommended_row_is_marked() -> None:
 @pytest.mark.parametrize("width", range(36, 100, 8))
 def test_a_curve_keeps_setting_throughput_and_limit_at_any_width(width: int) -> None:
     target = graviton_target()
-    printed = _printed(lambda console: terminal.print_answer(target, console), width)
+    printed = _printed(lambda console: print_answer(target, console), width)
     curve = printed[: printed.index("Why not another")]
     assert "io-threads" in curve
     assert "…" not in curve
@@ -105,7 +111,7 @@ def test_a_curve_keeps_setting_throughput_and_limit_at_any_width(width: int) -> 
 
 def test_points_show_only_what_the_sweep_varies() -> None:
     points = [replace(point, given=point.given | {"clients": 650}) for point in graviton_points()]
-    text = _printed(lambda console: terminal.print_points(points, console))
+    text = _printed(lambda console: _print_points(points, console))
     assert "clients" not in text
     assert "io-threads" in text
 
@@ -119,7 +125,7 @@ def test_two_swept_fields_fit_80_columns_and_cut_no_word() -> None:
         )
         for number, point in enumerate(graviton_points())
     ]
-    text = _printed(lambda console: terminal.print_points(points, console))
+    text = _printed(lambda console: _print_points(points, console))
     assert all(len(line) <= 80 for line in text.splitlines())
     assert text.count(" network ") == len(points)
     for word in ("pipeline", "value", "verdict"):
@@ -158,7 +164,7 @@ def test_every_point_keeps_its_setting_limit_and_verdict_at_any_width(
     ]
     if "host" in given:
         points[0].given.update(host="sapphire-rapids", engine_version="9.1")
-    text = _printed(lambda console: terminal.print_points(points, console), width)
+    text = _printed(lambda console: _print_points(points, console), width)
     assert all(len(line) <= width for line in text.splitlines())
     assert text.count("interrupts") == text.count("overloaded") == len(points)
     words = text.split()
@@ -170,7 +176,7 @@ def test_every_point_keeps_its_setting_limit_and_verdict_at_any_width(
 def test_where_a_row_does_not_fit_a_point_is_a_block_with_all_figures() -> None:
     given = {"host": "profiles/" + "x" * 50 + ".yaml"}
     points = [replace(point, given=given) for point in graviton_points()[:2]]
-    text = _printed(lambda console: terminal.print_points(points, console))
+    text = _printed(lambda console: _print_points(points, console))
     assert all(len(line) <= 80 for line in text.splitlines())
     for name in ("host", "p50", "p99", "main", "I/O", "load", "limit", "verdict"):
         assert sum(line.split()[:1] == [name] for line in text.splitlines()) == 2
@@ -183,8 +189,7 @@ def test_swept_hosts_and_engines_are_counted_in_the_title() -> None:
         for host in ("a", "b")
         for version in ("8.0", "8.1", "9.1")
     ]
-    text = _printed(lambda console: terminal.print_subtitle(graviton_target(), points, console))
-    assert text.strip() == "2 hosts, 3 engines"
+    assert subtitle_phrase(graviton_target(), points) == "2 hosts, 3 engines"
 
 
 def test_a_warning_names_the_setting_that_brings_it_once() -> None:
@@ -208,8 +213,8 @@ def test_a_missing_check_says_why() -> None:
         recommendation(), benchmark_command="", no_benchmark_command="No tool sends these."
     )
     target = graviton_target(recommendation=advice)
-    text = _printed(lambda console: terminal.print_recommendation(target, console))
-    assert "Check it with\n  No tool sends these." in text
+    text = _printed(lambda console: print_answer(target, console))
+    assert "Check it with\nNo tool sends these." in text
 
 
 def test_validation_shows_errors_coverage_and_knee() -> None:
@@ -238,7 +243,7 @@ def test_brackets_are_text_and_not_markup() -> None:
         recommendation=replace(recommendation(), conf="save [/x]", regret=regret),
     )
     made = study(title="[bold]title[/bold]", targets=[target])
-    text = _printed(lambda console: terminal.print_study(made, console))
+    text = _printed(lambda console: print_answer(made, console))
     for literal in ("[bold]title[/bold]", "[red]name", "[/] unbalanced", "save [/x]", "[blink]why"):
         assert literal in text
 
@@ -246,10 +251,8 @@ def test_brackets_are_text_and_not_markup() -> None:
 @pytest.mark.parametrize(
     "show",
     [
-        lambda console: print_calibration(
-            replace(calibration(), points=[], parameters=[]), console
-        ),
-        lambda console: print_validation(
+        lambda console: print_answer(replace(calibration(), points=[], parameters=[]), console),
+        lambda console: print_answer(
             replace(validation(), points=[], summary={}, knee={}), console
         ),
     ],
@@ -261,14 +264,17 @@ def test_empty_results_print(show: Callable[[Console], None]) -> None:
 
 
 def test_terminal_does_not_load_matplotlib() -> None:
-    code = "import sys, forecache.reports.terminal.answers as t; print('matplotlib' in sys.modules)"
+    code = (
+        "import sys, forecache.reports.builders.recommended, forecache.reports.terminal; "
+        "print('matplotlib' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
 def test_missing_estimates_show_as_unknown() -> None:
     points = [made_point(p50_ms=None, p99_ms=None)]
-    text = _printed(lambda console: terminal.print_points(points, console))
+    text = _printed(lambda console: _print_points(points, console))
     assert "–" in text
 
 
@@ -293,7 +299,7 @@ def test_long_names_of_a_dataset_are_never_cut(width: int) -> None:
     buffer = io.StringIO()
     console = Console(file=buffer, width=width, force_terminal=False)
     made = replace(validation(), points=points, summary={})
-    print_validation(made, console)
+    print_answer(made, console)
     text = buffer.getvalue()
     for i, name in enumerate(names):
         assert name in text
@@ -321,4 +327,4 @@ def test_a_study_says_that_its_observation_was_disturbed() -> None:
     assert "Repeat the study" in found[1]
     assert found[2] == "Not observed: get P1: too large"
     made = study(warnings=found)
-    assert "Repeat the study" in _printed(lambda console: terminal.print_study(made, console))
+    assert "Repeat the study" in _printed(lambda console: print_answer(made, console))

@@ -17,9 +17,10 @@ from forecache import cli
 from forecache.models.over_time import simulate_scenario
 from forecache.models.results.series import Table
 from forecache.reports.figures.over_time import thinned_line, time_ticks
-from forecache.reports.page.html import render_html
-from forecache.reports.terminal.series import print_series, sparkline
-from forecache.reports.text.quantities import quantity
+from forecache.reports.page import render_html
+from forecache.reports.sparklines import sparkline
+from forecache.reports.terminal import print_answer
+from forecache.reports.text.formats import quantity
 from forecache.reports.text.runs import Moment, cell_texts, comparison, moment_times, panels_of
 from tests.reports.series_fixture import as_result, as_run, point, result, sweep
 from tests.reports.test_report_html import Page
@@ -29,7 +30,7 @@ Json = dict[str, Any]
 
 def printed(found: Json, width: int = 80) -> str:
     buffer = io.StringIO()
-    print_series(as_result(found), Console(file=buffer, width=width, force_terminal=False))
+    print_answer(as_result(found), Console(file=buffer, width=width, force_terminal=False))
     return buffer.getvalue()
 
 

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from forecache.models.results.series import Run, Stack, Ticks
 from forecache.reports.figures import inline_svg, over_time, stacked
-from forecache.reports.page.html import render_html
-from forecache.reports.terminal.series import print_series
-from forecache.reports.text.quantities import quantity
+from forecache.reports.page import render_html
+from forecache.reports.terminal import print_answer
+from forecache.reports.text.formats import quantity
 from forecache.reports.text.runs import (
     highest_of,
     notes_of,
@@ -68,7 +68,7 @@ def fleet(hosts: int = 100) -> Json:
 
 def printed(found: Json, width: int = 80) -> str:
     buffer = io.StringIO()
-    print_series(as_result(found), Console(file=buffer, width=width, force_terminal=False))
+    print_answer(as_result(found), Console(file=buffer, width=width, force_terminal=False))
     return buffer.getvalue()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forecache.reports import study as study_module
-from forecache.reports.page.drawing import Drawer
+from forecache.reports.page import Drawer
 from forecache.reports.study_answer import load_study
 from tests.reports.study_fixture import calibration, graviton_target, host_profile
 

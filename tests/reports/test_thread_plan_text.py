@@ -8,10 +8,15 @@ from rich.console import Console
 from forecache.models.advice.node_answers import Recommended
 from forecache.models.advice.paired import PairedQuantity
 from forecache.models.advice.thread_plan import GainVerdict, PlanGain, ThreadPlan
-from forecache.reports.page.html import render_html
-from forecache.reports.terminal.answers import print_recommendation, print_thread_plan
+from forecache.reports.builders.recommended import (
+    configuration_text,
+    gain_phrase,
+    no_plan_phrase,
+    thread_plan_parts,
+)
+from forecache.reports.page import render_html
+from forecache.reports.terminal import print_answer, print_parts
 from forecache.reports.text.repeat import Question
-from forecache.reports.text.thread_plan import configuration_text, gain_phrase, no_plan_phrase
 from forecache.sim.statistics import Estimate
 from forecache.sim.words import NO_CLEAR_DIFFERENCE
 from tests.made_points import made_recommendation
@@ -73,7 +78,7 @@ def test_where_nothing_is_recommended_it_says_why_there_is_no_plan() -> None:
 
 def test_it_fits_and_says_all() -> None:
     console = Console(file=io.StringIO(), width=80)
-    print_thread_plan(PLAN, console)
+    print_parts(thread_plan_parts(PLAN), console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert max(map(len, text.splitlines())) <= 80
     for said in ("16 CPUs, 2 a core", "5-7,13-15", "left to the kernel", "8-11"):
@@ -91,5 +96,5 @@ def test_the_configuration_is_the_same_in_terminal_and_page() -> None:
     page = render_html(answer, Question("forecache recommend x.yaml", [("x.yaml", "")], {}))
     assert "\n".join(lines) in page
     console = Console(file=io.StringIO(), width=80)
-    print_recommendation(answer, console)
+    print_answer(answer, console)
     assert "  io-threads 4\n  server-cpulist 0-3\n" in console.file.getvalue()  # type: ignore[attr-defined]

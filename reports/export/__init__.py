@@ -1,1 +1,0 @@
-"""What leaves a report as files: pages, papers, figures and data."""

@@ -1,1 +1,0 @@
-"""Results in notebooks: as data frames, as small HTML, as figures."""

@@ -1,1 +1,0 @@
-"""Answers as a page: one HTML file that needs nothing else."""

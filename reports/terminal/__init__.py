@@ -1,1 +1,0 @@
-"""Answers in a terminal."""
