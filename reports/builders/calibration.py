@@ -77,14 +77,14 @@ def calibration(report: CalibrationReport) -> Document:
 def accuracy_parts(report: CalibrationReport) -> list[Part]:
     """Errors of fitted and held-out points."""
     depth = depth_phrase(report.engine.depth)
-    names = ("quantity", "points", "median error", "worst", "n")
-    rows = accuracy_rows(report)
-    columns = [
-        Column(name, [row[place] for row in rows], numeric=place > 1, wraps=place == 0)
-        for place, name in enumerate(names)
-    ]
     about = f"Engine {engine_name(report.engine)}{f', {depth}' if depth else ''}"
-    return [Text(about), TextTable(columns)]
+    rows = accuracy_rows(report)
+    quantity = words("quantity", [f"{name}, {role}" for name, role, *_ in rows], wraps=True)
+    errors = [
+        Column(name, [row[place] for row in rows])
+        for place, name in enumerate(("median error", "worst", "n"), start=2)
+    ]
+    return [Text(about), TextTable([quantity, *errors])]
 
 
 def worst_parts(report: CalibrationReport, *, most: int) -> list[Part]:

@@ -50,7 +50,7 @@ def studied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_runs: None) -
         "capture_host": lambda **_: host,
         "_points": lambda *_: [],
         "observe": observe,
-        "known_of": lambda _: None,
+        "earlier_profile": lambda _: None,
         "calibrate": lambda *_, **__: (engine, calibration()),
     }
     for name, made in replaced.items():
