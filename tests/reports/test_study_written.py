@@ -36,7 +36,7 @@ def test_a_study_keeps_its_question_and_the_hashes_of_what_it_rests_on(
         "capture_host": lambda **_: host,
         "_points": lambda *_: [],
         "observe": observe,
-        "known_of": lambda _: None,
+        "earlier_profile": lambda _: None,
         "calibrate": lambda *_, **__: (profile, calibration()),
         "_here": lambda *_: [],
         "_with_engine": lambda case, _: case,
