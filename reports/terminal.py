@@ -255,13 +255,15 @@ def widths(columns: Sequence[Column], available: int, *, gap: int) -> list[int]:
     spare = available - sum(found) - gap * (len(columns) - 1)
     if spare < 0:
         return []
-    cut = [column.cut for column in columns]
-    for index, column in enumerate(columns):
-        # The first of those that are cut leaves as much to the others.
-        share = (spare + 1) // sum(cut[index:]) if column.cut else spare
-        more = min(share, max(map(cell_len, (column.name, *column.cells))) - found[index])
-        found[index] += more
-        spare -= more
+    wanted = [
+        max(map(cell_len, (column.name, *column.cells))) - least
+        for column, least in zip(columns, found, strict=True)
+    ]
+    # Where not all can be as wide as they want to, each gets its share of what is left.
+    for index, more in enumerate(wanted):
+        share = more if sum(wanted[index:]) <= spare else spare * more // sum(wanted[index:])
+        found[index] += share
+        spare -= share
     return found
 
 
