@@ -170,12 +170,10 @@ def scenario_memory_load(inputs: NodeInputs) -> MemoryLoad:
     )
 
 
-# --- how soon a busy main thread takes the next request -------------------------------------------
+# --- how soon a main thread takes the next request, and I/O threads a line they all write ---------
 
-# How soon a busy main thread takes the next request, and I/O threads a line they all write.
-#
-# Both are estimates before anything is simulated: caches and memory are loaded by how often
-# requests come, which depends on how long they take.
+# Estimates before anything is simulated: caches and memory are loaded by how often requests come,
+# which depends on how long they take.
 
 
 def main_request_interval_ns(inputs: NodeInputs, *, helped: bool = True) -> float:
