@@ -23,7 +23,7 @@ from ...layouts.allocator import PAGE_BYTES, size_class
 from ...memory.lines import LINE_BYTES
 from ...prediction.uncertainty import Drawn, draw_ranges
 from ...results.intervals import RelativeError
-from ...scenario.versions import is_newer, newest, version_numbers
+from ...scenario.versions import find_version, is_newer, version_numbers
 
 Layout = Literal["objects", "dict", "hashtable"]
 """How members lie in memory: Redis to 3.2 (entry, object, string), Redis 4 to 7.4 and Valkey to 8.0
@@ -188,34 +188,27 @@ def load_work(engine: str, version: str) -> ChosenWork:
     InputError
         Nothing like it was counted.
     """
-
-    def fits(known: str) -> bool:
-        return version == known or version.startswith(known + ".")
-
+    found: dict[str, dict[str, ChosenWork]] = {}
     for work in all_work().values():
-        if work.engine == engine and fits(work.version):
-            return ChosenWork(work, counted=True)
-    for work in all_work().values():
-        names = work.relatives.get(engine, []) + (work.versions if work.engine == engine else [])
-        if any(fits(name) for name in names):
-            return ChosenWork(work, counted=False)
-    known: dict[str, set[str]] = {}
-    for work in all_work().values():
-        known.setdefault(work.engine, set()).update([work.version, *work.versions])
-        for name, versions in work.relatives.items():
-            known.setdefault(name, set()).update(versions)
+        found.setdefault(work.engine, {})[work.version] = ChosenWork(work, counted=True)
+        for name, versions in {**work.relatives, work.engine: work.versions}.items():
+            for each in versions:
+                found.setdefault(name, {}).setdefault(each, ChosenWork(work, counted=False))
     others = "; the work of large commands on other versions was not counted."
-    if engine not in known:
+    if engine not in found:
         raise InputError(
-            f"field 'engine': found {engine!r}; valid is one of {', '.join(sorted(known))}{others}"
+            f"field 'engine': found {engine!r}; valid is one of {', '.join(sorted(found))}{others}"
         )
-    if is_newer(version, known[engine]):
-        latest = newest(known[engine])
-        return replace(load_work(engine, latest), counted=False, taken_as=latest)
-    valid = ", ".join(sorted(known[engine], key=version_numbers))
-    raise InputError(
-        f"field 'engine_version': found {version!r}; valid for {engine} is one of {valid}{others}"
-    )
+    known = find_version(version, found[engine])
+    if known is None:
+        valid = ", ".join(sorted(found[engine], key=version_numbers))
+        raise InputError(
+            f"field 'engine_version': found {version!r}; valid for {engine} is one of {valid}"
+            f"{others}"
+        )
+    if is_newer(version, found[engine]):
+        return replace(found[engine][known], counted=False, taken_as=known)
+    return found[engine][known]
 
 
 # --- which lines a command waits for, and how many of each ----------------------------------------
