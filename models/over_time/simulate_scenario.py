@@ -30,11 +30,13 @@ from .overcommit.schema import OvercommitScenario
 from .runs import check_seeds, run_points
 from .serverless.schema import ServerlessScenario
 
-_OVER_TIME = [name for name, kind in KINDS.items() if kind.run_at]
-"""Kinds that run over time."""
-
 _MOST_NAMED = 10
 """Missing runs that a message names."""
+
+
+def _over_time() -> list[str]:
+    """Kinds that run over time."""
+    return [name for name, kind in KINDS.items() if kind.run_at]
 
 
 def _check_work(
@@ -97,7 +99,7 @@ def simulate(
     """
     given = read_scenario(source)
     file = given.name
-    if given.kind([NODE, *_OVER_TIME]) != NODE:
+    if given.kind([NODE, *_over_time()]) != NODE:
         return simulate_over_time(
             given,
             seed=seed,
@@ -130,7 +132,7 @@ def simulate_over_time(
 ) -> RunsOverTime:
     """Simulate every point of a scenario that runs over time, as `simulate` does."""
     given = read_scenario(source)
-    file, name = given.name, given.kind(_OVER_TIME)
+    file, name = given.name, given.kind(_over_time())
     numbers = check_seeds(seed, seeds)
     cases = expand(given.data, file=file, schema=KINDS[name].schema)
     own = 1 if executor is not None else min(jobs or 1, seeds * len(cases))
