@@ -17,7 +17,7 @@ from ..breakdown.explain import server_cpu_time
 from ..prediction.caveats import not_covered
 from ..prediction.pauses import latency_with_pauses_ms
 from ..prediction.predict import LATENCIES, SERVER_CPU, Prediction, Progress, predict_cases
-from ..prediction.system import System
+from ..prediction.system import NodeCase, System
 from ..results.consistency import check_point
 from ..results.latency import LatencyDistribution
 from ..results.points import LoadPoint, Point
@@ -115,7 +115,7 @@ def _cpu_time(prediction: Prediction) -> dict[str, Any]:
 
 
 def predict_candidates(
-    systems: list[tuple[Case[Scenario], System]],
+    systems: list[NodeCase],
     *,
     seed: int,
     progress: Progress | None,
@@ -172,7 +172,7 @@ def recommend(
 
 
 def recommend_cases(
-    systems: list[tuple[Case[Scenario], System]],
+    systems: list[NodeCase],
     *,
     file: str,
     seed: int,
@@ -196,7 +196,7 @@ def recommend_cases(
     return result
 
 
-def check_threads_only(systems: list[tuple[Case[Scenario], System]], *, file: str) -> None:
+def check_threads_only(systems: list[NodeCase], *, file: str) -> None:
     """Refuse cases that differ in something else than io_threads, with an `InputError`."""
     if any(set(case.given) - {"io_threads"} for case, _ in systems):
         swept = sorted({name for case, _ in systems for name in case.given})
@@ -207,7 +207,7 @@ def check_threads_only(systems: list[tuple[Case[Scenario], System]], *, file: st
 
 
 def compare_threads(
-    systems: list[tuple[Case[Scenario], System]],
+    systems: list[NodeCase],
     *,
     file: str,
     seed: int,
@@ -374,7 +374,7 @@ def explain(
 
 def _sensitivity(
     prediction: Prediction,
-    asked: list[tuple[Case[Scenario], System]],
+    asked: list[NodeCase],
     *,
     name: str,
     seed: int,

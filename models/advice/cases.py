@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 
 from ..engines.commands import check_bytes_on_the_way, check_commands
-from ..engines.generator import GeneratorProfile, load_generator
+from ..engines.generator import load_generator
 from ..engines.profile import EngineProfile, load_engine
-from ..prediction.system import System
+from ..prediction.system import NodeCase, System
 from ..scenario.kinds import NODE
 from ..scenario.schema import Scenario
 from ..scenario.source import ScenarioSource, read_scenario
@@ -43,39 +43,33 @@ class Systems:
     """The systems that cases name; equal ones are one object, and each file is read once."""
 
     def __init__(self) -> None:
-        self._hosts: dict[str, HostProfile] = {}
-        self._engines: dict[tuple[str, str | None], EngineProfile] = {}
-        self._tools: dict[str, GeneratorProfile] = {}
-        self._known: dict[tuple[str, tuple[str, str | None], str], System] = {}
+        self._host, self._engine = cache(load_host), cache(load_engine)
+        self._generator = cache(load_generator)
+        self._known: dict[tuple[str | None, ...], System] = {}
 
-    def of(self, case: Case[Scenario]) -> tuple[Case[Scenario], System]:
+    def of(self, case: Case[Scenario]) -> NodeCase:
         """The case, with a load generator if it names none, and its system."""
         scenario = case.scenario
         name = scenario.host
         if name is None:
             raise InputError("field 'host': found nothing; valid is a host's name or file.")
-        if name not in self._hosts:
-            self._hosts[name] = load_host(name)
-        key = (scenario.engine, scenario.engine_version)
-        if key not in self._engines:
-            self._engines[key] = load_engine(*key)
-        host, engine = self._hosts[name], self._engines[key]
+        host = self._host(name)
+        engine = self._engine(scenario.engine, scenario.engine_version)
         case = with_a_tool(case, engine)
         tool = case.scenario.load_generator.tool
-        if tool not in self._tools:
-            self._tools[tool] = load_generator(tool)
+        generator = self._generator(tool)
         check_cores(scenario, host.speed().cores)
         check_commands(scenario, engine.commands, engine=engine.id)
         check_persistence(scenario, engine)
         check_abilities(scenario, engine)
         check_bytes_on_the_way(scenario)
-        names = name, key, tool
+        names = name, scenario.engine, scenario.engine_version, tool
         if names not in self._known:
-            self._known[names] = System(host, engine, self._tools[tool])
+            self._known[names] = System(host, engine, generator)
         return case, self._known[names]
 
 
-def load_cases(source: ScenarioSource) -> list[tuple[Case[Scenario], System]]:
+def load_cases(source: ScenarioSource) -> list[NodeCase]:
     """The cases of a scenario with the systems they name.
 
     Parameters
@@ -108,7 +102,7 @@ def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
     return replace(case, scenario=scenario)
 
 
-def thread_candidates(case: Case[Scenario], system: System) -> list[tuple[Case[Scenario], System]]:
+def thread_candidates(case: Case[Scenario], system: System) -> list[NodeCase]:
     """The thread counts worth comparing where nothing names them: all that fit the cores."""
     cores = sharing(case.scenario, system.host.speed().cores).server_cores
     top = max(1, min(system.engine.max_io_threads, cores, 16))

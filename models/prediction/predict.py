@@ -47,7 +47,7 @@ from .run_length import (
     window,
 )
 from .simulation import at_rate, pilot_run, run, times_near, times_of
-from .system import System
+from .system import NodeCase, System
 from .uncertainty import Z95
 
 Progress = Callable[[str], None]
@@ -526,7 +526,7 @@ def _completions(runs: Sequence[Metrics]) -> float:
 
 
 def predict_cases(
-    cases: Sequence[tuple[Case[Scenario], System]],
+    cases: Sequence[NodeCase],
     *,
     seed: int = 1,
     draws: int = DRAWS,

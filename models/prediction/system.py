@@ -19,6 +19,7 @@ from ..engines.commands import check_commands, check_trace
 from ..engines.generator import GeneratorProfile, GeneratorWork
 from ..engines.profile import EngineProfile, EngineWork
 from ..scenario.schema import Scenario
+from ..scenario.sweeps import Case
 from ..step_times.cores import Sharing, shared_physical_cores, shares_cores, sharing
 from ..step_times.inputs import ASSUMED_DISK, DiskTimes, NodeInputs
 from ..step_times.persistence import check_persistence
@@ -271,6 +272,10 @@ class System:
     def memory_discrepancy(self) -> float:
         """Relative standard error of the waits for memory, besides."""
         return self.engine.memory_discrepancy or 0.0
+
+
+NodeCase = tuple[Case[Scenario], System]
+"""A point of a sweep with the system that it names."""
 
 
 @lru_cache(maxsize=64)
