@@ -43,7 +43,7 @@ from forecache.models.advice.node_answers import NumberOrigin, StudyTarget
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.over_time.kept_runs import source_digest
 from forecache.models.prediction.system import System
-from forecache.models.results.provenance import provenance
+from forecache.models.results.displayed import provenance
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
 from forecache.sim.errors import InputError

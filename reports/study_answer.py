@@ -16,8 +16,7 @@ from forecache.calibration.fit.report import CalibrationReport
 from forecache.hwprofiles.files import dump_yaml, read_text
 from forecache.hwprofiles.named_files import NamedFiles
 from forecache.models.advice.node_answers import NumberOrigin, StudyTarget
-from forecache.models.results.displayed import Displayed
-from forecache.models.results.provenance import Provenance
+from forecache.models.results.displayed import Displayed, Provenance
 from forecache.sim.errors import InputError
 from forecache.sim.plain import Result, where_set
 

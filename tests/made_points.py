@@ -7,6 +7,7 @@ from forecache.models.advice.next_measurement import Gain, MeasureNext
 from forecache.models.advice.node_answers import EngineSummary, HostSummary
 from forecache.models.advice.recommend import Recommendation, Regret
 from forecache.models.advice.sensitivity import ElementaryEffects, Indices, InputIndex, Sensitivity
+from forecache.models.results.displayed import Provenance
 from forecache.models.results.points import (
     MemoryBandwidth,
     NextBottleneck,
@@ -15,7 +16,6 @@ from forecache.models.results.points import (
     Uncertainty,
     Unmet,
 )
-from forecache.models.results.provenance import Provenance
 from forecache.sim.statistics import Estimate
 
 

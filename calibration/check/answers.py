@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from forecache.models.advice.node_answers import NodeAnswer
+from forecache.models.results.displayed import Provenance
 from forecache.models.results.points import Unmet
-from forecache.models.results.provenance import Provenance
 from forecache.sim.plain import Result
 from forecache.sim.statistics import Estimate
 

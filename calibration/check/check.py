@@ -18,7 +18,7 @@ from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.predict import Prediction, Progress, predict_cases
 from forecache.models.prediction.system import System
 from forecache.models.prediction.uncertainty import Z95
-from forecache.models.results.provenance import provenance
+from forecache.models.results.displayed import provenance
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
 from forecache.sim.errors import InputError

@@ -33,11 +33,10 @@ from forecache.models.plan.schema import PlanDemand
 from forecache.models.plan.shard import MANAGED, elects
 from forecache.models.prediction.predict import Progress
 from forecache.models.prices.table import NODE_PRICES, load_prices
-from forecache.models.results.provenance import provenance
+from forecache.models.results.displayed import provenance
 from forecache.models.scenario.command_table import DESCRIBED_BY, commands_on
-from forecache.models.scenario.kinds import check_kind
 from forecache.models.scenario.schema import Slo
-from forecache.models.scenario.source import content_of
+from forecache.models.scenario.source import check_kind, content_of
 from forecache.models.scenario.versions import minor_version
 from forecache.sim.errors import InfeasibleError, InputError, NotKnownError
 

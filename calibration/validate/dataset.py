@@ -19,8 +19,8 @@ from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.named_files import names_file, read_with_files
 from forecache.hwprofiles.record import Record as _Record
 from forecache.models.engines.profile import load_engine
-from forecache.models.scenario.kinds import NODE
 from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.source import NODE
 from forecache.sim.errors import InputError
 
 _ELSEWHERE = "python -m evidence.validation"

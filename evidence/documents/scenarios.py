@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from forecache.models.scenario.kinds import KINDS, NODE
+from forecache.models.scenario.source import KINDS, NODE
 from forecache.models.scenario.sweeps import MOST_POINTS
 
 from ..markdown import table

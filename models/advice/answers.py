@@ -19,9 +19,9 @@ from ..prediction.pauses import latency_with_pauses_ms
 from ..prediction.predict import LATENCIES, SERVER_CPU, Prediction, Progress, predict_cases
 from ..prediction.system import NodeCase, System
 from ..results.consistency import check_point
+from ..results.displayed import provenance
 from ..results.latency import LatencyDistribution
 from ..results.points import LoadPoint, Point
-from ..results.provenance import provenance
 from ..scenario.schema import Scenario
 from ..scenario.source import ScenarioSource, read_scenario
 from ..scenario.sweeps import Case

@@ -6,9 +6,8 @@ import math
 from pathlib import Path
 
 from ..engines.profile import EngineProfile
-from ..scenario.arrivals import Arrivals
 from ..scenario.schema import Scenario
-from ..scenario.workload import UniformSizes, Workload, Zipf
+from ..scenario.workload import Arrivals, UniformSizes, Workload, Zipf
 
 BENCHMARK_REQUESTS = 20_000_000
 BENCHMARK_SECONDS = 60

@@ -14,9 +14,8 @@ from ..engines.commands import check_bytes_on_the_way, check_commands
 from ..engines.generator import load_generator
 from ..engines.profile import EngineProfile, load_engine
 from ..prediction.system import NodeCase, System
-from ..scenario.kinds import NODE
 from ..scenario.schema import Scenario
-from ..scenario.source import ScenarioSource, read_scenario
+from ..scenario.source import NODE, ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from ..step_times.cores import check_cores, sharing
 from ..step_times.persistence import check_persistence

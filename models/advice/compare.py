@@ -18,9 +18,8 @@ from forecache.sim.statistics import Estimate
 from ..footprint.node import node_room
 from ..prediction.predict import SERVER_CPU, Prediction, Progress
 from ..prices.table import server_price
-from ..results.displayed import Displayed
+from ..results.displayed import Displayed, Provenance, provenance
 from ..results.points import Point
-from ..results.provenance import Provenance, provenance
 from ..scenario.source import ScenarioSource, read_scenario
 from .answers import check_threads_only, predict_candidates
 from .cases import load_cases

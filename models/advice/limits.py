@@ -19,10 +19,9 @@ from ..prediction.predict import CLIENTS, TURNS, WORKERS, Prediction, predict_ca
 from ..prediction.run_length import SATURATED
 from ..prediction.system import System
 from ..results.points import NextBottleneck
-from ..scenario.arrivals import Bursts
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
-from ..scenario.workload import Workload
+from ..scenario.workload import Bursts, Workload
 from .objective import meets
 
 REQUESTS = 12_000

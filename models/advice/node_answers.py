@@ -11,10 +11,9 @@ from forecache.sim.plain import Result, where_set
 
 from ..engines.profile import Observed, Reuse
 from ..prediction.system import Basis, System
-from ..results.displayed import Displayed
+from ..results.displayed import Displayed, Provenance
 from ..results.latency import LatencyDistribution
 from ..results.points import LoadPoint, Point
-from ..results.provenance import Provenance
 from ..scenario.schema import Scenario
 from .next_measurement import MeasureNext
 from .recommend import Recommendation

@@ -16,8 +16,8 @@ from ..node.simulate import NodeResult, simulate_node
 from ..prediction.node_setup import node_setup
 from ..prediction.simulation import times_of
 from ..prediction.system import System
-from ..scenario.arrivals import Arrivals
 from ..scenario.schema import Scenario
+from ..scenario.workload import Arrivals
 from ..step_times.inputs import NodeInputs
 
 ERROR = {"throughput_rps": 0.1, "p99_ms": 0.2}

@@ -22,9 +22,8 @@ from ..layouts.tables import buckets_of, most_entries
 from ..results.consistency import Checked
 from ..results.displayed import Displayed
 from ..scenario.command_table import commands_on
-from ..scenario.kinds import NODE
 from ..scenario.schema import Persistence, Scenario
-from ..scenario.source import ScenarioFile, ScenarioSource, read_scenario
+from ..scenario.source import NODE, ScenarioFile, ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from ..scenario.workload import AskedOther, Workload
 from .errors import resident_ends, used_interval

@@ -41,8 +41,8 @@ from ..results.columns import (
 )
 from ..results.points import Point, point_columns
 from ..results.series import Fact
-from ..scenario.kinds import KINDS, NODE
 from ..scenario.schema import Scenario
+from ..scenario.source import KINDS, NODE
 from ..scenario.sweeps import Case, Template
 
 

@@ -37,10 +37,8 @@ from ..over_time.runs import check_seeds
 from ..prediction.predict import Progress
 from ..results.columns import INTEGER, Row, as_cell, column_type
 from ..results.consistency import DOES_NOT_HOLD
-from ..results.displayed import Displayed
-from ..results.provenance import Provenance, provenance
-from ..scenario.kinds import KINDS, NODE
-from ..scenario.source import ScenarioSource, read_scenario
+from ..results.displayed import Displayed, Provenance, provenance
+from ..scenario.source import KINDS, NODE, ScenarioSource, read_scenario
 from ..scenario.sweeps import Sweep
 from .folder import SweepFolder, batch_of, load_pyarrow
 from .points import (

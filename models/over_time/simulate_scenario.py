@@ -18,10 +18,9 @@ from forecache.sim.processes import processes
 from ..advice import answers
 from ..advice.node_answers import Simulated
 from ..prediction.predict import Progress
-from ..results.provenance import provenance
+from ..results.displayed import provenance
 from ..results.series import RunsOverTime
-from ..scenario.kinds import KINDS, NODE
-from ..scenario.source import ScenarioSource, read_scenario
+from ..scenario.source import KINDS, NODE, ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from .cluster.schema import ClusterScenario
 from .kept_runs import KeptRuns

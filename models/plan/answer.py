@@ -17,7 +17,7 @@ from ..cost.bill import BACKUPS, nodes_usd
 from ..footprint.limits import gib
 from ..prediction.predict import Progress
 from ..results.consistency import Checked
-from ..results.provenance import provenance
+from ..results.displayed import provenance
 from ..scenario.source import ScenarioSource, read_scenario
 from .bill import data_tiering_offer, serverless_offers, with_bill
 from .compression import (

@@ -17,9 +17,8 @@ from forecache.sim.errors import InputError
 from ..advice.cases import MACHINE_FIELDS, is_list, machine_lists
 from ..prediction.predict import Progress
 from ..scenario.command_table import DESCRIBED_BY
-from ..scenario.kinds import NODE
 from ..scenario.schema import Scenario
-from ..scenario.source import ScenarioSource, read_scenario
+from ..scenario.source import NODE, ScenarioSource, read_scenario
 from ..scenario.sweeps import expand
 from .answer import plan
 from .results import PlanAnswer

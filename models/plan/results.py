@@ -9,8 +9,7 @@ from forecache.sim.plain import Result, where_set
 from forecache.sim.statistics import Estimate
 
 from ..cost.bill import BillLine, NotPriced
-from ..results.displayed import Displayed
-from ..results.provenance import Provenance
+from ..results.displayed import Displayed, Provenance
 
 # --- the bill of today ----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Results that show themselves in a notebook, become a data frame, and are drawn.
+"""What every answer is: shown in a notebook, a data frame, drawn; and what made it.
 
 Tables, HTML and figures are made by rooms above this one, which it must not know: whoever has them
 hands them over with `display_with`. Importing `forecache` does that.
@@ -6,7 +6,10 @@ hands them over with `display_with`. Importing `forecache` does that.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from forecache.sim.plain import Result
@@ -96,3 +99,31 @@ class Displayed(Result):
         """The same, and as text a line in place of every field."""
         text = f"<{type(self).__name__}: {_display().headline(self)}>"
         return {"text/plain": text, "text/html": self._repr_html_()}
+
+
+@dataclass(frozen=True)
+class Provenance(Result):
+    """Versions, platform, seed and time."""
+
+    forecache_version: str
+    python: str
+    numpy: str
+    machine: str
+    seed: int
+    date: str
+
+
+def provenance(*, seed: int) -> Provenance:
+    """Of a result that is made here and now."""
+    import numpy  # importing forecache imports this module
+
+    from forecache import __version__
+
+    return Provenance(
+        forecache_version=__version__,
+        python=platform.python_version(),
+        numpy=numpy.__version__,
+        machine=platform.machine(),
+        seed=seed,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+    )

@@ -18,8 +18,7 @@ from forecache.sim.errors import InputError
 from forecache.sim.plain import Result, where_set
 from forecache.sim.statistics import Estimate
 
-from .displayed import Displayed
-from .provenance import Provenance
+from .displayed import Displayed, Provenance
 
 Floats = NDArray[np.float64]
 

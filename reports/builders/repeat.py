@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forecache.models.results.provenance import Provenance
+from forecache.models.results.displayed import Provenance
 from forecache.sim.native.toolchain import wheel_platform
 
 from ..document import Code, Document, Facts, Part, Section, Text

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from forecache.hwprofiles import list_hosts, list_instances
 from forecache.models.engines.profile import list_engines
 from forecache.models.scenario.command_table import DESCRIBED_BY
-from forecache.models.scenario.kinds import NODE, check_kind
 from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.source import NODE, check_kind
 from forecache.models.scenario.sweeps import Sweep
 from forecache.sim.errors import InputError
 

@@ -7,8 +7,8 @@ import pytest
 from forecache.commands import all_commands
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import read_yaml
-from forecache.models.scenario.kinds import KINDS, NODE
 from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.source import KINDS, NODE
 from forecache.models.scenario.sweeps import expand
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yaml"))

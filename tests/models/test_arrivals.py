@@ -18,10 +18,9 @@ from forecache.models.node.simulate import run_compiled
 from forecache.models.prediction.node_setup import node_setup
 from forecache.models.prediction.run_length import window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
-from forecache.models.scenario.arrivals import Bursts, RatePiece, read_trace
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
-from forecache.models.scenario.workload import Workload
+from forecache.models.scenario.workload import Bursts, RatePiece, Workload, read_trace
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.errors import InputError
 from verification.nodes.sample_node import sample_setup, sample_times

@@ -15,7 +15,7 @@ from forecache.models.over_time import kept_runs, simulate_scenario
 from forecache.models.over_time.kept_runs import run_key
 from forecache.models.over_time.simulate_scenario import simulate
 from forecache.models.results.series import Fact, Run, RunsOverTime
-from forecache.models.scenario.kinds import Kind
+from forecache.models.scenario.source import Kind
 from forecache.sim.errors import IncompleteError, InputError
 
 KILLED_AT = "FORECACHE_TEST_KILLED_AT"

@@ -14,7 +14,7 @@ from forecache.models.cost.answer import cost
 from forecache.models.over_time import simulate_scenario
 from forecache.models.over_time.simulate_scenario import simulate
 from forecache.models.results.series import Fact, Mark, Run, Series, Table
-from forecache.models.scenario.kinds import NODE, Kind
+from forecache.models.scenario.source import NODE, Kind
 from forecache.sim.errors import InputError
 
 SHIPPED = dict(simulate_scenario.KINDS)

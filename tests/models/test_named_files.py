@@ -30,8 +30,7 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.over_time.kept_runs import run_key
 from forecache.models.plan.answer import load_plan
 from forecache.models.plan.compression import read_sample
-from forecache.models.scenario.kinds import KINDS
-from forecache.models.scenario.source import content_of
+from forecache.models.scenario.source import KINDS, content_of
 from forecache.reports.builders import document
 from forecache.reports.explore import server
 from forecache.reports.text.repeat import question as asked

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from forecache.models.results.provenance import provenance
+from forecache.models.results.displayed import provenance
 from forecache.models.results.series import Run, RunPoint, RunsOverTime
 from forecache.sim.statistics import Estimate
 

@@ -27,7 +27,7 @@ from forecache.models.plan.results import (
     ServerlessOffer,
     ShardState,
 )
-from forecache.models.results.provenance import provenance
+from forecache.models.results.displayed import provenance
 from forecache.reports import figures
 from forecache.reports.builders.plan import (
     compression_facts,

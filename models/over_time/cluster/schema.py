@@ -11,10 +11,18 @@ from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
 from ...prices.table import Payment
-from ...scenario.arrivals import Arrivals, Bursts, RatePiece, read_trace
 from ...scenario.schema import TlsChoice
 from ...scenario.versions import EngineVersion
-from ...scenario.workload import Collections, Mix, Popularity, ValueSizes
+from ...scenario.workload import (
+    Arrivals,
+    Bursts,
+    Collections,
+    Mix,
+    Popularity,
+    RatePiece,
+    ValueSizes,
+    read_trace,
+)
 from ..caching import Lookaside
 from .events import KINDS, Event, NodeList
 from .placement import place

@@ -28,9 +28,8 @@ from forecache.sim.errors import InputError
 from forecache.sim.streams import generator
 
 from ...prices.table import CacheEngine
-from ...scenario.arrivals import RatePiece
 from ...scenario.versions import EngineVersion
-from ...scenario.workload import Mix
+from ...scenario.workload import Mix, RatePiece
 from ..cluster.schema import MOST_STEPS, Data
 
 _DRAWS = 60

@@ -14,7 +14,7 @@ from forecache.sim.native import pointer
 from forecache.sim.simpy_kernel import hold
 from forecache.sim.streams import uniform
 
-from ....scenario.arrivals import Arrivals
+from ....scenario.workload import Arrivals
 from ...recorder import Process
 from ..nodes import REFUSES, SILENT, Nodes
 from ..record import ClusterRecord
