@@ -12,6 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from .markdown import table
 
@@ -54,17 +55,32 @@ def policies_of(root: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+class Counts(NamedTuple):
+    """Of the installed package; `small` modules have less than 60 lines of code."""
+
+    lines: int
+    modules: int
+    small: int
+    classes: int
+
+
+def counts(root: Path) -> Counts:
+    """What `tests/evidence/test_size.py` limits."""
+    texts = list(sources(root))
+    return Counts(
+        lines=sum(len(text.splitlines()) for _, _, text in texts),
+        modules=len(texts),
+        small=sum(code_lines(tree, text) < _SMALL for _, tree, text in texts),
+        classes=sum(isinstance(n, ast.ClassDef) for _, tree, _ in texts for n in ast.walk(tree)),
+    )
+
+
 def measured(root: Path) -> dict[str, str]:
     """What the script says of a checkout, by what it is."""
     policies = policies_of(root)
-    lines, packages, longest = 0, Counter[str](), (0, "")
-    modules = small = 0
+    total, packages, longest = counts(root), Counter[str](), (0, "")
     classes, named = Counter[str](), Counter[str]()
-    all_classes = 0
-    for path, tree, text in sources(root):
-        lines += len(text.splitlines())
-        modules += 1
-        small += code_lines(tree, text) < _SMALL
+    for path, tree, _ in sources(root):
         packages[path.parent.as_posix()] += 1
         own = path.stem in policies or path.parent.name in policies
         for node in ast.walk(tree):
@@ -72,16 +88,15 @@ def measured(root: Path) -> dict[str, str]:
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 longest = max(longest, (length, f"{path}, {node.name}"))
             elif isinstance(node, ast.ClassDef):
-                all_classes += 1
                 classes[node.name] += not node.name.startswith("_")
             elif isinstance(node, ast.Constant) and node.value in policies and not own:
                 named[path.as_posix()] += 1
     twice = sorted(name for name, count in classes.items() if count > 1)
     most = ", ".join(f"{name} {count}" for name, count in packages.most_common(5))
     return {
-        "lines of Python in the installed package": f"{lines:,}",
-        f"modules; with less than {_SMALL} lines of code": f"{modules}; {small}",
-        "classes": str(all_classes),
+        "lines of Python in the installed package": f"{total.lines:,}",
+        f"modules; with less than {_SMALL} lines of code": f"{total.modules}; {total.small}",
+        "classes": str(total.classes),
         "packages": str(len(packages)),
         "modules in the largest packages": most,
         "longest function, lines": f"{longest[0]} ({longest[1]})",
