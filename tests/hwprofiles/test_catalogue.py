@@ -140,6 +140,7 @@ NO_TIMES = {
         "threads_per_core",
         "busy_sibling_speed",
         "user_ipc",
+        "repeat_ipc_ratio",
         "parallel_misses",
         "reorder_window",
         "peer_curve",

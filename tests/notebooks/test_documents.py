@@ -14,7 +14,7 @@ from tests.notebooks.execution import NOTEBOOKS, executed, kinds_of_outputs  # n
 
 MOST_BYTES = 200_000
 BRIEF = """
-from forecache.calibration.fit import calibrate as _calibrate, simulated as _simulated
+from forecache.calibration.fit import calibrate as _calibrate, simulated_fit as _simulated
 from forecache.models.prediction import predict as _predict
 
 _calibrate.DRAWS = 2
