@@ -90,7 +90,7 @@ def test_items_laid_out_at_random_make_as_many_pages_dirty_as_drawn_ones() -> No
     keys=st.integers(1_000, 10**7),
     value_bytes=st.integers(1, 20_000),
     reads_per_s=st.floats(0, 1e6),
-    writes_per_s=st.floats(0, 1e6, allow_subnormal=False),
+    writes_per_s=st.floats(0, 1e6),
     zipf=st.sampled_from([None, 0.8, 1.2]),
 )
 def test_dirty_memory_rises_with_time_and_stays_within_the_data(
@@ -112,7 +112,8 @@ def test_dirty_memory_rises_with_time_and_stays_within_the_data(
     )
     dirty = [writes(seconds) for seconds in (0.0, 0.01, 1.0, 60.0, 1e6)]
     assert dirty[0] == pytest.approx(0.0, abs=1e-3)
-    assert all(a <= b * (1 + 1e-12) for a, b in pairwise(dirty))
+    # Rounding is of the whole, so that next to no writes may seem to take back a bit of a byte.
+    assert all(a <= b * (1 + 1e-12) + 1e-3 for a, b in pairwise(dirty))
     whole = keys * bytes_per_key(layout, keys=keys, key_bytes=16, value_bytes=value_bytes)
     assert dirty[-1] <= whole * (1 + 1e-9)
 
