@@ -222,7 +222,7 @@ class Section:
     tone: Literal["", "plain", "good", "bad"] = ""
     """Of a title that is the answer: whether it is what was asked for."""
     above: str = ""
-    """Stands above the title."""
+    """Line above the title."""
     title_on: On = ""
     paper: int = 0
     """Papers have their sections in this order."""

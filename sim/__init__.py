@@ -1,1 +1,1 @@
-"""Discrete-event foundations: calendar, rings, random streams, statistics. Knows no engine."""
+"""Discrete-event foundations: calendar, random streams, statistics. Knows no engine."""

@@ -1,8 +1,8 @@
 """The node in readable Python: one server, its clients, and what happens to every request.
 
-This file is the model, as SimPy processes; read it from top to bottom. Everything else in the room
-says how long its steps take (`models/step_times/`) or repeats it (`models/node/native/` is the same
-model in C, which computes every answer; both must give equal times to the picosecond).
+This file is the model, as SimPy processes; read it from top to bottom. `models/step_times/` says
+how long its steps take, and `models/node/native/` is the same model in C, which computes every
+answer; both must give equal times to the picosecond.
 
 The life of a request
 ---------------------
@@ -24,7 +24,7 @@ The life of a request
 5. **The main thread executes.** Each command needs its instructions, and waits for the lines of
    memory that no cache holds; engines that look keys up in batches overlap those waits.
 6. **A thread writes.** All replies that a client has by the end of the turn leave with one `send`,
-   once logged writes are with the kernel.
+   after logged writes have been passed to the kernel.
 7. **The network carries the reply back**, and wakes the load generator's thread if it sleeps.
 8. **The client has the reply.** Its generator thread polls, reads and parses; only now is the
    request complete, so a busy load generator adds to the latency. In a closed loop the next batch
@@ -101,10 +101,10 @@ WAKE_UP_DRAWS = 6
 PIECE_DRAWS = 9
 
 UNIT = 1 << 40
-"""An exponential of mean one is drawn as a whole number of this part."""
+"""Fixed-point scale of exponential draws of mean one."""
 
 ANY_COMMAND = -1
-"""In place of a command's code: it is drawn."""
+"""Placeholder for a command's code: draw the command."""
 
 
 def draw(setup: NodeSetup, source: int, kind: int, index: int) -> tuple[int, int, int, int]:

@@ -1,10 +1,11 @@
 """Predictions: what a scenario does, with intervals, and which station limits it.
 
-An interval has three parts. Draws of the uncertain numbers, each simulated with its own random
+An interval has four parts. Draws of the uncertain numbers, each simulated with its own random
 streams, give the spread from parameters and chance together; replications at the nominal numbers
 give the part of chance; an engine profile that was checked against measurements brings the model's
-own error. All points of a sweep see the same draws and streams, so that differences between them
-are known better than either.
+own error; and windows, days and starts of one server differ (`hwprofiles` `Variation`). All points
+of a sweep see the same draws and streams, so that differences between them are known better than
+either.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Uncertainty(Result):
     discrepancy: float
     """The model's own error."""
     windows: float
-    """How far one measured window may be from an ordinary one, on this day after this start."""
+    """Variation between measured windows, days and starts of the server."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ class Point(Result):
     """The swept fields of the scenario."""
     throughput_rps: Estimate
     mean_ms: Estimate | None
-    """Latency; None under overload, as the quantiles, and then with a growing backlog. The upper
-    end is infinite where some of the uncertain numbers overload the server."""
+    """Mean latency. This and the quantiles are None when the backlog grows. The upper end is
+    infinite where some of the uncertain numbers overload the server."""
     p50_ms: Estimate | None
     p90_ms: Estimate | None
     p99_ms: Estimate | None
@@ -115,9 +115,9 @@ class Point(Result):
     backlog_growth_rps: Estimate | None
     """By how many requests a second the backlog grows; None where it doesn't."""
     main_thread_utilisation: float | None
-    """None of threads that are all alike."""
+    """None if all threads are workers (Memcached)."""
     io_thread_utilisation: list[float]
-    """Of each I/O thread, or each of threads that are all alike."""
+    """Of each I/O thread, or of each worker (Memcached)."""
     load_generator_utilisation: float
     network_utilisation: float
     network_limits: dict[str, float]
@@ -132,7 +132,8 @@ class Point(Result):
     """Share of the periods of a CPU quota in which threads were stopped."""
     memory_bandwidth: MemoryBandwidth
     server_cpu_us_per_request: Estimate | None
-    """CPU time that requests need in an ordinary window; None without completions, as the next."""
+    """CPU time that requests need in an ordinary window. This and the next field are None if
+    nothing completed."""
     undisturbed_cpu_us_per_request: float | None
     """The same in an undisturbed window; None of an engine that wasn't observed on this host."""
     spinning_cpu_us_per_request: float | None
@@ -152,7 +153,7 @@ class Point(Result):
     limit_rps: float | None
     """The highest load that meets the objective, of this setting at any load."""
     headroom_rps: float | None
-    """How much more load it bears."""
+    """Load that can be added before `limit_rps`."""
     objective_probability: float | None
     """How probable it is that the objective is met; None without one."""
     warnings: list[str]

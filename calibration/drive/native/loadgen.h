@@ -1,6 +1,6 @@
 // What a thread of the load generator works on: the load, its commands, connections and counters.
 //
-// `load_memory.py` reads this file: it allocates what is declared here, fills it and reads counters
+// `loadgen.py` reads this file: it allocates what is declared here, fills it and reads counters
 // by these names. Every field has eight bytes.
 
 #ifndef FORECACHE_LOADGEN_H

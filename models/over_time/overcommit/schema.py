@@ -15,7 +15,7 @@ from ...scenario.workload import Popularity
 DAY_S = 86_400.0
 
 TraceLayout = Literal["csv", "google_2011", "azure_vms", "azure_packing"]
-"""Layouts of recorded demand; see `traces.py`."""
+"""Layouts of recorded demand."""
 
 
 class Hosts(_Record):
