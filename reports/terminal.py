@@ -259,11 +259,9 @@ def widths(columns: Sequence[Column], available: int, *, gap: int) -> list[int]:
         max(map(cell_len, (column.name, *column.cells))) - least
         for column, least in zip(columns, found, strict=True)
     ]
-    # Those that want least first, so that as many as can be have their cells in one line.
-    for left, index in zip(
-        range(len(columns), 0, -1), sorted(range(len(columns)), key=wanted.__getitem__), strict=True
-    ):
-        share = min(wanted[index], spare // left)
+    # Where not all can be as wide as they want to, each gets its share of what is left.
+    for index, more in enumerate(wanted):
+        share = more if sum(wanted[index:]) <= spare else spare * more // sum(wanted[index:])
         found[index] += share
         spare -= share
     return found
