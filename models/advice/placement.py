@@ -1,4 +1,10 @@
-"""TODO."""
+"""Which CPUs are whose: lists of CPUs that respect physical cores.
+
+A thread of the server has a physical core for itself while there are enough, and the other
+hyperthread of that core stays idle. What is left goes to interrupts, to background threads and
+saving children, and to everything else on the host. Interrupts have the lowest CPUs, since that is
+where Linux boots and where drivers put their first queues.
+"""
 
 from __future__ import annotations
 
