@@ -187,7 +187,7 @@ def differences(
             if name not in now:
                 yield f"{where} is gone"
             elif name not in was:
-                if name not in NEW:
+                if name not in NEW or not at.startswith(f"{_TABLE}["):
                     yield f"{where} is new"
             else:
                 yield from differences(was[name], now[name], renamed=renamed, at=where)

@@ -86,7 +86,7 @@ def test_closed_loop_obeys_littles_law(engine: EngineProcess) -> None:
     assert abs(result.histogram.count - result.requests) <= 0.02 * result.requests
     assert 0 < result.generator_utilisation <= 1.05
     assert result.generator_sends_per_request == pytest.approx(1, abs=0.02)
-    assert (result.p50_ms or 0.0) <= (result.p99_ms or 0.0) <= (result.p999_ms or 0.0)
+    assert 0.0 < (result.p50_ms or 0.0) <= (result.p99_ms or 0.0) <= (result.p999_ms or 0.0)
 
 
 @pytest.mark.alone

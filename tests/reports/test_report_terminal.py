@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from forecache.calibration.validate.comparison import ComparedPoint
+from forecache.models.advice.node_answers import Simulated
 from forecache.models.results.points import Point
 from forecache.reports.builders.node import points_parts
 from forecache.reports.document import Warnings
@@ -189,7 +190,17 @@ def test_swept_hosts_and_engines_are_counted_in_the_title() -> None:
         for host in ("a", "b")
         for version in ("8.0", "8.1", "9.1")
     ]
-    assert subtitle_phrase(graviton_target(), points) == "2 hosts, 3 engines"
+    target = graviton_target()
+    assert subtitle_phrase(target, points) == "2 hosts, 3 engines"
+    answer = Simulated(
+        scenario=target.scenario,
+        host=target.host,
+        engine=target.engine,
+        points=points,
+        provenance=target.provenance,
+    )
+    text = _printed(lambda console: print_answer(answer, console))
+    assert text.splitlines()[0].strip() == "2 hosts, 3 engines"
 
 
 def test_a_warning_names_the_setting_that_brings_it_once() -> None:

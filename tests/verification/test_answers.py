@@ -27,6 +27,13 @@ def _from_the_checkout(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"a": 1}, {"b": 1}, ["a is gone", "b is new"]),
         ([{"old": 1}], [{"new": 1}], []),
         ([{"old": 1}], [{"new": 2}], ["[0].new: 1 before, 2 now"]),
+        ({"table": [{}]}, {"table": [{"p99_with_pauses_ms": 1}]}, []),
+        ({"table": [{}]}, {"table": [{"a": 1}]}, ["table[0].a is new"]),
+        (
+            {"points": [{}]},
+            {"points": [{"p99_with_pauses_ms": 1}]},
+            ["points[0].p99_with_pauses_ms is new"],
+        ),
     ],
 )
 def test_every_difference_is_told(before: Any, now: Any, found: list[str]) -> None:
