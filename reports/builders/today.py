@@ -1,6 +1,7 @@
 """What today's nodes and their bill say, and how far these nodes go."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from forecache.models.advice.objective import LATENCIES
@@ -13,7 +14,19 @@ from forecache.models.plan.results import (
     TodayAnswer,
 )
 
-from ..document import Column, Document, Facts, Items, Part, Section, Text, TextTable, words
+from ..document import (
+    PAGE,
+    TERMINAL,
+    Column,
+    Document,
+    Facts,
+    Items,
+    Part,
+    Section,
+    Text,
+    TextTable,
+    words,
+)
 from ..text.formats import UNKNOWN, byte_size, count, milliseconds, percent, rate
 from ..text.points import limited_by
 from ..tidy import TidyTable, flat, tidy
@@ -307,23 +320,33 @@ def bill_section(bill: FromBill) -> Section:
             _line_rows(bill) if bill.cache else [],
         ),
         ("Against plan 1, USD a month", ("", "today", "plan"), _compared_rows(bill)),
-        ("Lines that belong to no cache", ("", "why", "USD"), _unplaced_rows(bill)),
     ]
-    parts: list[Part] = [Text(f"{_export_phrase(bill)}.")]
-    for title, names, rows in tables:
-        if rows:
-            columns = [
-                Column(name, cells, numeric=place == 2, wraps=place < 2)
-                for place, (name, cells) in enumerate(
-                    zip(names, zip(*rows, strict=True), strict=True)
-                )
-            ]
-            parts.append(Section(title, [TextTable(columns, most=_MOST_UNPLACED)]))
+    parts: list[Part] = [
+        Text(f"{_export_phrase(bill)}."),
+        *(Section(title, [_amounts(names, rows)]) for title, names, rows in tables if rows),
+    ]
+    if bill.unplaced:
+        names = ("", "why", "USD")
+        few = _amounts(names, _unplaced_rows(bill, most=_MOST_UNPLACED))
+        every = _amounts(names, _unplaced_rows(bill, most=len(bill.unplaced)))
+        both = [replace(few, on=TERMINAL), replace(every, most=_MOST_UNPLACED, on=PAGE)]
+        parts.append(Section("Lines that belong to no cache", both))
     if bill.known:
         parts.append(Section("What was filled in", [Facts(_known(bill.known))]))
     if bill.unknown:
         parts.append(Section("What these files do not say", [Items(bill.unknown)]))
     return Section("Today’s bill", parts, anchor="billed")
+
+
+def _amounts(names: Sequence[str], rows: Sequence[tuple[str, str, str]]) -> TextTable:
+    """Rows that end with an amount."""
+    cells = zip(names, zip(*rows, strict=True), strict=True)
+    return TextTable(
+        [
+            Column(name, column, numeric=place == 2, wraps=place < 2)
+            for place, (name, column) in enumerate(cells)
+        ]
+    )
 
 
 def _export_phrase(found: FromBill) -> str:
@@ -369,12 +392,17 @@ def _compared_rows(found: FromBill) -> list[tuple[str, str, str]]:
     return [*rows, (name, shown(sums[0]), shown(sums[1]))] if sums else rows
 
 
-def _unplaced_rows(bill: FromBill) -> list[tuple[str, str, str]]:
-    """Lines without a place, why, and their amounts."""
-    return [
+def _unplaced_rows(bill: FromBill, *, most: int) -> list[tuple[str, str, str]]:
+    """Lines without a place, why, and their amounts; the sum of those beyond the most in one."""
+    rows = [
         (f"{x.product} {x.usage_type}".strip() or x.item_type, x.why, f"{x.usd:,.2f}")
-        for x in bill.unplaced
+        for x in bill.unplaced[:most]
     ]
+    left = bill.unplaced[most:]
+    if left:
+        usd = sum(each.usd for each in left)
+        rows.append((f"{count(len(left))} more", "--json has them", f"{usd:,.2f}"))
+    return rows
 
 
 def _nodes_phrase(cache: BilledCache) -> str:
