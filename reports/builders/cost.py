@@ -12,7 +12,7 @@ from ..tidy import flat, sweep_table, tidy
 
 
 def cost(answer: CostAnswer) -> Document:
-    """The bills of every point: lines, total, price of a million requests, break-even."""
+    """A line per point where there are several, then the bill of each, with its break-even."""
     prices, points = answer.prices, answer.points
     keys = varying_keys([each.given for each in points]) if len(points) > 1 else []
     titles = [
@@ -24,7 +24,8 @@ def cost(answer: CostAnswer) -> Document:
         about=f"{prices.title}, prices of {prices.date}, a month",
         headline=f"{dollars(first.serverless.usd)} a month serverless{nodes}",
         sections=[
-            Section(title, _point_parts(point)) for title, point in zip(titles, points, strict=True)
+            *([Section("", [_sweep(points, keys)])] if len(points) > 1 else []),
+            *(Section(x, _point_parts(point)) for x, point in zip(titles, points, strict=True)),
         ],
         tables={
             "points": lambda: sweep_table("cost", points, given=[p.given for p in points]),
