@@ -74,9 +74,10 @@ def headline_of(result: Displayed) -> str:
 
 
 def _beginning(made: Document) -> tuple[list[str], TextTable | None]:
-    """What is said before the first table, and that table."""
+    """What is said before the first table, and that table, from the answer on if there is one."""
+    answers = [n for n, each in enumerate(made.sections) if each.tone in ("good", "bad")]
     lines: list[str] = []
-    for part in _in_order(made.sections):
+    for part in _in_order(made.sections[answers[0] if len(answers) == 1 else 0 :]):
         match part:
             case parts.Text(style="strong"):
                 lines.append(part.text)

@@ -11,9 +11,12 @@ from rich.console import Console
 from forecache.models.cost.bill import CLIENTS, NODES, BillLine, NotPriced
 from forecache.models.plan.results import (
     AfterLoss,
+    CapacityLimit,
     CommandLatency,
+    ComparedLine,
     CompressedSize,
     CompressionEffect,
+    FromBill,
     FromInfo,
     FrontPoint,
     KnownField,
@@ -26,6 +29,8 @@ from forecache.models.plan.results import (
     SearchCounts,
     ServerlessOffer,
     ShardState,
+    ThreadShare,
+    UnplacedLine,
 )
 from forecache.models.results.displayed import provenance
 from forecache.reports import figures
@@ -322,3 +327,44 @@ def test_latencies_stand_beside_the_objective_and_what_is_not_used_is_told() -> 
     assert "13 µs" in text
     assert "What they say and a plan does not use" in text
     assert "maxmemory 4 GiB" in text
+
+
+def test_lines_of_a_bill_that_are_left_out_are_summed() -> None:
+    lines = [UnplacedLine(f"product {n}", "", "Usage", "no cache", 1, 2.0) for n in range(20)]
+    compared = [ComparedLine(f"part {n}", 10.0, 9.0) for n in range(20)]
+    bill = FromBill(
+        files=["export.csv"],
+        begins="",
+        ends="",
+        hours=24.0,
+        rows=40,
+        total_usd=240.0,
+        placed_usd=200.0,
+        unplaced_usd=40.0,
+        cache="orders",
+        caches=[],
+        unplaced=lines,
+        known=[],
+        unknown=[],
+        compared=compared,
+    )
+    text, html = printed(answer(from_bill=bill)), render_html(answer(from_bill=bill))
+    assert [line.split() for line in text.splitlines() if "5 more" in line] == [
+        ["5", "more", "--json", "has", "them", "10.00"]
+    ]
+    assert ["all", "200.00", "180.00"] in [line.split() for line in text.splitlines()]
+    assert "product 14" in text
+    assert "product 15" not in text
+    assert "product 19" in html
+
+
+def test_a_notebook_shows_the_plans_before_what_runs_today() -> None:
+    limit = Estimate(90_000.0, 80_000.0, 99_000.0)
+    time = [ThreadShare("all", 0.5, 0.4, 0.5, True)]
+    ceiling = CapacityLimit(
+        "r7g.large", "valkey", "8.1", 1, {"p99_ms": 1.0}, limit, 1e5, "main thread", [], [],
+        time=time, peak_rps=50_000.0,
+    )  # fmt: skip
+    html = answer(ceiling=ceiling)._repr_html_()
+    assert "r7g.2xlarge" in html
+    assert "main thread, at the mean load" not in html
