@@ -103,9 +103,9 @@ _MOST_COLUMNS = 7
 
 
 def as_tables(table: TextTable) -> list[TextTable]:
-    """A table as it is; one with too many columns four rows at a time, turned by 90 degrees."""
+    """A table as it is; a comparison with too many columns turned by 90 degrees, four rows each."""
     columns = page_columns(table)
-    if not table.lead or len(columns) <= _MOST_COLUMNS:
+    if not table.targets or len(columns) <= _MOST_COLUMNS:
         return [table]
     rows, names = table.rows(columns), [column.name for column in columns]
     leading = ", ".join(names[: table.lead])

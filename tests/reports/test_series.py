@@ -266,3 +266,13 @@ def test_times_in_a_table_are_told_like_those_of_what_happened() -> None:
     table = Table("", [("at", "s"), ("lasts", "s")], [[660.0, 660.0], [7000.0, 1.0]])
     assert cell_texts(table, last_s=7200.0) == [["0:11 h", "11.0 min"], ["1:57 h", "1.00 s"]]
     assert cell_texts(table, last_s=0.0)[0][0] == "11.0 min"
+
+
+def test_a_table_of_a_run_keeps_its_columns() -> None:
+    found = result()
+    names = [f"column {n}" for n in range(9)]
+    rows = [[f"node {n}", *range(8)] for n in range(5)]
+    columns = [{"name": name, "unit": ""} for name in names]
+    found["points"][0]["tables"] = [{"title": "nodes", "columns": columns, "rows": rows}]
+    html = render_html(as_result(found))
+    assert all(f">{name}</th>" in html for name in names)
