@@ -38,8 +38,7 @@ def print_document(made: Document, console: Console) -> None:
     """Print what a document is about, then its sections."""
     if made.about:
         console.print(Words(made.about, style="dim"))
-    printer = _Printer(console)
-    printer.blocks([*made.sections, parts.Warnings(made.warnings)])
+    print_parts([*made.sections, parts.Warnings(made.warnings)], console)
 
 
 def print_parts(given: Sequence[Part], console: Console) -> None:
