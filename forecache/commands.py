@@ -1,8 +1,8 @@
 """The command line of the verbs, made from their functions (`verbs`).
 
 A parameter's type, default and text make its option; `TYPED` has what these don't say, `EXTRA` what
-only the command line takes. Where a function takes its arguments otherwise than they are typed,
-`ARGUMENTS` has what makes them. What is done with an answer is in `printing`.
+only the command line takes. Where a function takes other arguments than those typed, `ARGUMENTS`
+converts them. What is done with an answer is in `printing`.
 """
 
 import csv
@@ -31,7 +31,7 @@ _FROM_PYTHON = {"executor", "progress", "ready"}
 """Parameters that the command line does not have."""
 _PATH = click.Path(path_type=Path)
 _JSON = "Print the whole result as JSON."
-_NO_PROGRESS = "Accepted as by other commands; this one has no progress messages."
+_NO_PROGRESS = "Accepted for consistency; this command has no progress messages."
 
 
 def command(name: str) -> click.Command:
@@ -181,7 +181,7 @@ def dataset_names() -> list[str]:
 
 
 def _completing(names: Callable[[], Iterable[str]], *, or_files: bool = True) -> Complete:
-    """Complete names; files, where no name begins so."""
+    """Complete names, or files if no name begins like that."""
 
     def complete(
         context: click.Context, parameter: click.Parameter, incomplete: str
@@ -333,7 +333,7 @@ EXTRA: dict[str, dict[str, click.Parameter]] = {
         "whole": _flag(
             "--all",
             "whole",
-            help="Say in full what was found, what each thing helps, and how to get what is "
+            help="Show in full what was found, what each thing is good for, and how to get what is "
             "missing.",
         )
     },
@@ -356,7 +356,7 @@ TARGETS: dict[str, Callable[..., Path]] = {
     "study.out": check_folder_target,
     "sweep.out": check_folder_target,
 }
-"""What is written, and is refused before any work if it can't be."""
+"""What is written, and what refuses it before any work if that is impossible."""
 
 
 # --- arguments of functions ----------------------------------------------------------------------

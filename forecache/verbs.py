@@ -10,8 +10,8 @@ Each function is thin: it imports the room that does the work when it is called,
 the same shape as the file, in which lists may be ranges, arrays or series, and numbers NumPy's.
 `to_dict()` of a result is what `--json` prints; `catalog` returns that dictionary.
 
-`progress` is called with one sentence for every step of long work; None keeps it silent, but in a
-notebook, where it is a bar.
+`progress` is called with one sentence for every step of long work. With None nothing is shown,
+except in a notebook, which shows a progress bar.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -102,8 +102,8 @@ def study(
 
     Writes one self-contained HTML file with the scaling curve and the recommendation, for this host
     and for the one that `scenario` names, and keeps the report's inputs beside it. This takes less
-    than three minutes; the first line says how long. With other programs running it measures less
-    in that time, so leave the machine idle.
+    than three minutes; the first line says how long. If other programs run, it can measure less in
+    that time, so leave the machine idle.
 
     `cores`, `irq_cores` and the load generator's `cores` apply only to the host of `scenario`.
 
@@ -129,8 +129,8 @@ def study(
     Raises
     ------
     InputError, EngineError
-        As its steps; missing requirements are reported before anything is measured. An
-        `slo` that no setting meets is no error here: the page says which comes closest.
+        As its steps; missing requirements are reported before anything is measured. An `slo` that
+        no setting meets is not an error here: the page says which setting comes closest.
     """
     from forecache.calibration.drive.servers import check_ready
 
@@ -177,7 +177,8 @@ def report(
     figures
         Write every figure as PDF, SVG and PNG, as wide as a column of 3.5 inches.
     data
-        Write the numbers as CSV, and as Parquet where pyarrow is installed. Columns say their unit.
+        Write the numbers as CSV, and as Parquet where pyarrow is installed. Names of columns
+        include the unit.
 
     Returns
     -------
@@ -187,7 +188,8 @@ def report(
     Raises
     ------
     InputError
-        When it is no study, a file can't be written, or typst is not installed, which PDF needs.
+        When `study` is not a study, a file can't be written, or typst, which PDF needs, is not
+        installed.
     """
     from forecache.output import check_report_target
     from forecache.reports.files import write_data, write_figures, write_report
@@ -257,7 +259,7 @@ def profile(
     -------
     HostProfile or ToolReport
         The fields of a file in `hwprofiles/hosts/`, every number with `value`, `unit`, `kind`,
-        `low` and `high`; from Python an object with the same names. Of a tool its `profile`, and
+        `low` and `high`; from Python an object with the same names. For a tool, its `profile`, and
         what was measured and fitted at each of its `points`.
     """
     if tool is not None and anchor:
@@ -330,7 +332,7 @@ def observe(
         none, clock, callgrind, perf, vtune, or auto for the most detailed that works here.
     caches
         Host whose caches callgrind simulates, by default `host`: the first and second level, or
-        with :L3 the first and third. Without either it simulates none.
+        with :L3 the first and third. Without either, no caches are simulated.
     commands
         Also count the instructions of every command, in valgrind, which takes about ten minutes:
         for a fork or a build whose commands differ from those of the release.
@@ -521,10 +523,11 @@ def simulate(
         Seed of all random streams; the same seed gives the same result.
     seeds
         For a scenario that runs over time: run it with this many seeds, beginning with `seed`.
-        Facts then have 95% intervals, and points of a sweep paired differences from the first.
+        Facts then have 95% intervals, and the points of a sweep have paired differences from the
+        first.
     jobs
-        Simulations at a time, each in its own process; by default one per core. The answers do not
-        depend on it.
+        Number of simulations to run at a time, each in its own process; by default one per core.
+        The answers do not depend on it.
     executor
         Where to run instead: any `concurrent.futures.Executor`, such as `get_executor()` of a
         `dask.distributed.Client`. It does not change the result either.
@@ -555,8 +558,9 @@ def simulate(
 
     Notes
     -----
-    From Python, runs over time follow each other in this process unless `jobs` is given, and where
-    this process has several threads, simulations of a node are threads in place of processes.
+    From Python, runs over time are simulated one after another in this process unless `jobs` is
+    given; if this process has several threads, simulations of a node run in threads instead of
+    processes.
     """
     from forecache.models.over_time.simulate_scenario import simulate as run
 
@@ -599,9 +603,9 @@ def sweep(
 ) -> "SweptPoints":
     """Answer every point of a sweep and write the answers to Parquet files.
 
-    `scenario` is of any kind: a node is answered as by `simulate`, `kind: memory`, `cost` and
-    `plan` as by the commands of these names, other kinds by their facts. Memory does not grow with
-    the number of points, of which there may be ten million. Each point has a row with its number,
+    `scenario` is of any kind: a node gets the answer of `simulate`, `kind: memory`, `cost` and
+    `plan` that of the command of the same name, and other kinds their facts. Memory use does not
+    grow with the number of points, which may be ten million. Each point has a row with its number,
     the swept fields and the answer, with units in the column names; a scenario that runs over time
     has a row for each fact.
 
@@ -619,19 +623,20 @@ def sweep(
         Folder for the files, part-00000.parquet and so on. If it holds part of the same sweep, the
         rest is added.
     nominal
-        Of a node: simulate each point once, with nominal parameters. It is much faster, and the
+        For a node: simulate each point once, with nominal parameters. This is much faster, but the
         answers have no intervals.
     batch
-        Points of a file. An interruption costs the work of one batch at most. By default 200 of a
-        node, 1,000 with `nominal`, 5,000 of memory and cost, 20 plans, 50 runs over time.
+        Points per file. An interruption costs the work of one batch at most. The default is 200 for
+        a node, 1,000 with `nominal`, 5,000 for memory and cost, 20 for plans, 50 for runs over
+        time.
     seed
         As in `simulate`.
     seeds
         For a scenario that runs over time: replications of every point. Facts then have 95%
         intervals.
     jobs
-        Points at a time, each in its own process; by default one per core. The answers do not
-        depend on it.
+        Number of points to run at a time, each in its own process; by default one per core. The
+        answers do not depend on it.
     scheduler
         Run on the workers of this Dask scheduler, as tcp://10.0.0.1:8786, in place of this
         machine's cores. They need the same version of forecache, and the files that `scenario`
@@ -641,10 +646,10 @@ def sweep(
     -------
     SweptPoints
         `folder`, `kind`, `points`, how many were `found` there and `answered` now, `files`,
-        `batch`, `columns` (each `name` and `type`), `unmet` (at how many points of a node something
-        does not hold), `seconds` and `provenance`. The rows are in the
-        files: one for each point with `point` (its number), the swept fields and the answer; of
-        what runs over time one for each fact.
+        `batch`, `columns` (each `name` and `type`), `unmet` (the number of points of a node that do
+        not meet a requirement), `seconds` and `provenance`. The rows are in the files: one for each
+        point with `point` (its number), the swept fields and the answer; for a scenario that runs
+        over time, one for each fact.
 
     Raises
     ------
@@ -654,7 +659,7 @@ def sweep(
     EngineError
         When the scheduler does not answer.
     IncompleteError
-        Workers were killed again and again; whole batches are in the folder.
+        Workers were killed repeatedly; the folder has the batches that were complete.
     """
     from forecache.models.large_sweeps.sweep import sweep as run
 
@@ -710,8 +715,8 @@ def recommend(
     that of `forecache plan`: the cheapest of these nodes that meets the `slo`, and the reasons
     against the others.
 
-    With `from_info` the setting is that for the current nodes under their peak, with a p99 of at
-    most 1 ms unless `node` has an `slo`; what they say of their own CPU time corrects the
+    With `from_info`, the setting is the one for the current nodes at their peak, with a p99 of at
+    most 1 ms unless `node` has an `slo`; what they report of their own CPU time corrects the
     prediction.
 
     Parameters
@@ -727,9 +732,9 @@ def recommend(
         With `from_info`: YAML with other fields of a node's scenario, such as slo.
     emit
         Also write the thread plan into this new folder: configuration, start command, systemd
-        drop-ins and scripts. Nothing is written where no setting is recommended.
+        drop-ins and scripts. Nothing is written if no setting is recommended.
     report
-        As in `simulate`. It is written even where no setting meets the `slo`.
+        As in `simulate`. It is written even if no setting meets the `slo`.
 
     Returns
     -------
@@ -886,8 +891,8 @@ def compare(
     They may differ in anything: engine, version, host, settings, load. Both are simulated with
     common random numbers, so that shared errors cancel, and each difference has its own 95%
     interval. If that includes zero, or the difference is under 1%, there is no clear difference. A
-    scenario that sweeps io_threads stands for the setting that `recommend` chooses. If something
-    that is required does not hold for one of the two, the exit code is 7.
+    scenario that sweeps io_threads stands for the setting that `recommend` chooses. If either of
+    the two does not meet a requirement, the exit code is 7.
 
     Parameters
     ----------
@@ -904,7 +909,7 @@ def compare(
     Raises
     ------
     InputError
-        When a scenario is not valid, or sweeps something else than io_threads.
+        When a scenario is not valid, or sweeps anything other than io_threads.
     """
     from forecache.models.advice.compare import compare as run
 
@@ -940,7 +945,7 @@ def explore(
     scenario, seed
         As in `simulate`.
     port
-        Port on loopback; by default any that is free.
+        Port on loopback; by default any free port.
     ready
         Called with the page's address once it can be opened.
 
@@ -990,18 +995,19 @@ def check(
 ) -> "CheckAnswer":
     """Compare the prediction of `scenario` with what you measured.
 
-    What you measured, in `files`, is memtier_benchmark's JSON (--json-out-file), valkey-benchmark's
-    or redis-benchmark's CSV (--csv), or YAML or JSON with numbers such as `throughput_rps`,
-    `p50_ms`, `p99_ms` and `server_cpu_us`. Several files, or several numbers of one quantity, are
-    repetitions of one measurement.
+    The measurement is given in `files`: memtier_benchmark's JSON (--json-out-file),
+    valkey-benchmark's or redis-benchmark's CSV (--csv), or YAML or JSON with numbers such as
+    `throughput_rps`, `p50_ms`, `p99_ms` and `server_cpu_us`. Several files, or several numbers of
+    one quantity, are repetitions of one measurement.
 
     The answer says for each quantity whether it is inside the interval. If one is not, it lists
     possible causes of the gap: each is simulated, and ranked by the share of the gap that it
     explains. A cause that no measured number supports counts half. Then come the next measurement
     and the prediction, updated with this one.
 
-    The exit code is 6 if a quantity is outside, or another engine or setting was measured than the
-    scenario's; else 7 if the predicted point does not meet its requirements; else 0.
+    The exit code is 6 if a quantity is outside its interval, or the engine or setting that was
+    measured is not the scenario's; otherwise 7 if the predicted point does not meet its
+    requirements; otherwise 0.
 
     Parameters
     ----------
@@ -1022,9 +1028,9 @@ def check(
     write
         With `run`: fill the server with the scenario's keys (`key:...`) first, and allow SETs.
     at
-        Which point of a sweep was measured, as io_threads=4; once for each swept field.
+        Which point of a sweep was measured, such as io_threads=4; once for each swept field.
     only
-        Compare this quantity only, of throughput_rps, mean_ms, p50_ms, p90_ms, p99_ms, p999_ms and
+        Compare only this quantity: throughput_rps, mean_ms, p50_ms, p90_ms, p99_ms, p999_ms or
         server_cpu_us; may be repeated.
 
     Returns
@@ -1165,18 +1171,18 @@ def plan(
     With `from_info` the other files describe the current nodes, and the scenario, or its `demand`,
     is optional. The answer then also gives the source of each number, what is unknown, what was not
     used, and, if the host is known, the highest load at which a current node meets the objective.
-    What the nodes say of their own CPU time (used_cpu_*, the usec of commandstats) is compared with
-    what is predicted of the same load, and corrects the limit. What the files show to be wrong,
-    such as swap, endless full syncs or forks that stop the server, comes first.
-    With files of keys alone, the scenario gives `demand.operations`.
+    What the nodes report of their own CPU time (used_cpu_*, the usec of commandstats) is compared
+    with the prediction for the same load, and corrects the limit. What the files show to be wrong,
+    such as swap, endless full syncs or forks that stop the server, comes first. If the files only
+    describe keys, the scenario gives `demand.operations`.
 
     If more than a fifth of the execution time of the current nodes belongs to commands that are not
     modelled, there is neither a plan nor a capacity limit: the answer says what to provide, the
     file of an earlier `ceiling` is removed, and the exit code is 8.
 
-    With `from_bill` they are exports of a bill, and of metrics; with both options, the files that
-    end in .csv or .csv.gz are. The answer compares the current bill, by cache and line, with that
-    of the first plan, and lists every line of the export that could not be assigned, with its
+    With `from_bill`, they are exports of a bill and of metrics; with both options, those are the
+    files that end in .csv or .csv.gz. The answer compares the current bill, by cache and line, with
+    that of the first plan, and lists every line of the export that could not be assigned, with its
     amount.
 
     Parameters
@@ -1216,26 +1222,26 @@ def plan(
     PlanAnswer
         `plans`, the cheapest first: each has a `setting`, what its nodes cost (`usd_per_month`) and
         everything (`bill_usd_per_month`), the state of a node `now` and at the `horizon` (load,
-        headroom, memory, latencies with intervals, `probability` that the objective is met with
-        what draws leave open of it), `milestones` of growth and `failures`. `today` is what runs
-        now, `keeps_today` whether it stays, `recommended` what to run; `with_traffic` says how the
-        order would change with what is paid besides nodes. `rejected` says why alternatives to the
-        first plan were turned down, `front` has the cost of nodes against headroom, `serverless`
-        the bills of serverless caches, `compression` what values that clients compress change;
-        `not_offered`, `search`, `warnings`, `provenance`. With
-        `from_info` also that, `demand`, `today`, how each field is `known`, what is `unknown` or
-        `not_used`, `latencies`, and the `ceiling` where the host is known; with `from_bill` that
-        too: caches with their lines, lines that have no place, and both bills `compared`. Without
-        a search a `TodayAnswer` of these and `provenance`.
+        headroom, memory, latencies with intervals, `probability` that the objective is met, with
+        the range that the draws leave open), `milestones` of growth and `failures`. `today` is what
+        runs now, `keeps_today` whether it stays, `recommended` what to run; `with_traffic` says how
+        the order would change with what is paid besides nodes. `rejected` says why alternatives to
+        the first plan were turned down, `front` has the cost of nodes against headroom,
+        `serverless` the bills of serverless caches, `compression` what values that clients compress
+        change; `not_offered`, `search`, `warnings`, `provenance`. With `from_info` also that,
+        `demand`, `today`, how each field is `known`, what is `unknown` or `not_used`, `latencies`,
+        and the `ceiling` where the host is known; with `from_bill` that too: caches with their
+        lines, lines that belong to no cache, and both bills `compared`. Without a search, a
+        `TodayAnswer` with these and `provenance`.
 
     Raises
     ------
     InfeasibleError
-        When nothing that may be chosen meets the objectives; its `result` says why.
+        When none of the choices meets the objectives; its `result` says why.
     NotKnownError
         When more than a fifth of what today's nodes execute is not modelled; its `result` has what
-        the files tell, and its message what to give besides. No report is written then, and a file
-        of an earlier `ceiling` is removed.
+        the files say, and its message says what else to provide. No report is written then, and a
+        file of an earlier `ceiling` is removed.
     """
     of_today = {
         "host": host is not None,
@@ -1321,8 +1327,8 @@ def catalog(
 ) -> "Listing | InstanceRows | CatalogueEntry":
     """List the hosts, instances, engines, load generators and datasets, or show one of them.
 
-    An entry shows every number with its range and origin. Of the instances, the list shows the
-    families; the options list single ones.
+    An entry shows every number with its range and origin. Instances are listed by family; the
+    options list individual instances.
 
     Parameters
     ----------
@@ -1333,7 +1339,7 @@ def catalog(
     arch
         List the instances with this instruction set.
     min_memory_gib
-        List the instances with at least so much memory.
+        List the instances with at least this much memory.
 
     Returns
     -------
@@ -1366,11 +1372,11 @@ def catalog(
 def doctor(*, progress: Progress | None = None) -> "Diagnosis":
     """List what this machine can measure, what each ability is good for, and how to enable it.
 
-    Looks at Python and the compiled code with its speed, cores, cgroup limits, hypervisor, clock
-    and noise, at perf, hardware counters, VTune and valgrind, at engines and benchmark tools on
-    PATH and in the folder that ENGINES names, and at extras and the cache folder. It takes some
-    seconds. For two of them it loads two cores to measure interference: that shows whether the
-    machine is idle now, not how often it is disturbed.
+    Checks Python, the compiled code and its speed, cores, cgroup limits, hypervisor, clock and
+    noise; perf, hardware counters, VTune and valgrind; engines and benchmark tools on PATH and in
+    the folder that ENGINES names; extras and the cache folder. It takes some seconds. For two of
+    them it loads two cores to measure interference: that shows whether the machine is idle now, not
+    how often it is disturbed.
 
     Each ability has one line, so that all fit a screen; --all adds the details. Nothing is sent or
     installed. The exit code is always 0.

@@ -49,13 +49,13 @@ class Items:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names with their texts, and with notes where there are three in a row."""
+    """Pairs of a name and a text; a third text in a row is a note."""
 
     rows: Sequence[tuple[str, ...]]
     numeric: bool = False
-    """Whether the texts are numbers, which stand below each other."""
+    """Whether the texts are numbers, aligned to the right on a terminal."""
     in_lines: bool = False
-    """Whether a page fills lines with them, as they are many and short."""
+    """Whether a page sets them one after another in a paragraph, as they are many and short."""
     on: On = ""
 
 
@@ -72,8 +72,7 @@ class Column:
     cut: bool = False
     """Whether a cell may end in … on a terminal."""
     drop: int = 0
-    """The columns of a table with the lowest numbers above 0 are left out first where it is too
-    wide for a terminal."""
+    """In which order columns are left out where a terminal is too narrow: 1 first, 0 never."""
     meaning: str = ""
     """What a short name stands for."""
     style: Literal["", "muted", "bar", "mark", "name", "kind"] = ""
@@ -102,7 +101,7 @@ class TextTable:
     """How many columns say what a row is about: those are repeated where a terminal is too narrow
     for all others. With 0, rows become blocks of lines there."""
     narrower: Sequence[Column] = ()
-    """Columns that take the place of all, with one that leads, where a terminal is too narrow."""
+    """Columns to show instead where a terminal is too narrow; the first one leads."""
     most: int | None = None
     """Rows that are shown at once; the others are folded, or only counted."""
     stacked: bool = False
@@ -110,7 +109,7 @@ class TextTable:
     targets: Sequence[str] = ()
     """Anchors of the sections that rows lead to."""
     legend: Callable[[Sequence[str]], str] | None = None
-    """What is said below of the columns with these names, instead of their meanings."""
+    """Makes the text below the table from the names of its columns, in place of their meanings."""
     on: On = ""
 
     def rows(self, columns: Sequence[Column]) -> list[tuple[str, ...]]:
@@ -195,7 +194,7 @@ class StackLines:
 
 @dataclass(frozen=True)
 class Folded:
-    """Parts that a page shows when it is asked for them."""
+    """Parts that a page shows once the reader unfolds them."""
 
     title: str
     parts: Sequence[Part]
@@ -220,12 +219,12 @@ class Section:
     parts: Sequence[Part]
     anchor: str = ""
     tone: Literal["", "plain", "good", "bad"] = ""
-    """Of a title that is the answer: whether it is what was asked for."""
+    """Of a title that is the answer: whether it meets what was asked for."""
     above: str = ""
     """Line above the title."""
     title_on: On = ""
     paper: int = 0
-    """Papers have their sections in this order."""
+    """Sections of a paper are sorted by this number."""
     on: On = ""
 
 
@@ -268,7 +267,7 @@ class Document:
     question: Callable[[], Question] | None = None
     """Says what was asked, if the answer itself holds that."""
     measured: str = ""
-    """What is to be known where measurements are part of the answer, in sentences."""
+    """What a reader must know about the measurements in the answer, in sentences."""
     needs: str = ""
     """The extra of forecache that the command needs."""
     one_column: bool = True
