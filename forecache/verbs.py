@@ -760,6 +760,10 @@ def recommend(
 
     if (scenario is None) != bool(from_info):
         raise InputError("recommend needs either a scenario or from_info.")
+    if from_info and emit is not None:
+        raise InputError("emit is for a scenario, not for from_info.")
+    if not from_info and (host is not None or node is not None):
+        raise InputError("host and node are for from_info.")
     given = None if scenario is None else read_scenario(scenario)
     if emit is not None and given is not None:
         _check_emit(given, Path(emit))
@@ -1257,6 +1261,8 @@ def plan(
             raise InputError("plan needs a scenario of `kind: plan`, from_info or from_bill.")
     if cache is not None and not from_bill:
         raise InputError("--cache is for --from-bill.")
+    if not search and (report is not None or full):
+        raise InputError("report and full need a search.")
     write = _report_writer(report, "plan", options={})
     answer: PlanAnswer | TodayAnswer
     try:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import forecache
 from forecache import cli
 from forecache.hwprofiles.files import dump_yaml
+from forecache.sim.errors import InputError
 
 TOO_MUCH = {
     "kind": "plan",
@@ -227,6 +229,15 @@ def test_what_does_not_go_together_is_one_sentence(
     printed = capsys.readouterr().err
     assert says in printed
     assert "Traceback" not in printed
+
+
+def test_what_does_not_go_together_is_refused_from_python() -> None:
+    with pytest.raises(InputError, match="report and full need a search"):
+        forecache.plan(from_info=[SAMPLE], search=False, full=True)
+    with pytest.raises(InputError, match="host and node are for from_info"):
+        forecache.recommend({}, host="r7g.large")
+    with pytest.raises(InputError, match="emit is for a scenario"):
+        forecache.recommend(from_info=[SAMPLE], emit="installed")
 
 
 def test_what_clients_compress_is_planned_for_and_told(
