@@ -1,11 +1,15 @@
-"""What the cores do on their own: clock, transfers, the cheapest system call, interruptions."""
+"""What the cores do on their own, without sockets.
 
-import threading
+Their clock, transfers of lines between them, the cheapest system call, how fast code like an
+engine's runs (GETs that are answered, elements of a list that are replied with), interruptions.
+"""
+
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
-from .loops import Unsigned, Word, Words, loop
+from .loops import Unsigned, Word, Words, loop, run_side_by_side
 
 _OPERATIONS_PER_ROUND = 16
 _PATIENCE = 200_000_000  # attempts: some seconds
@@ -71,14 +75,7 @@ def core_to_core_samples(
         pin(cpu)
         pass_token(token, side, elapsed[side], round_trips, _PATIENCE)
 
-    threads = [
-        threading.Thread(target=run, args=(side, cpu), daemon=True)
-        for side, cpu in enumerate((first_cpu, second_cpu))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_side_by_side(partial(run, side, cpu) for side, cpu in enumerate((first_cpu, second_cpu)))
     return [float(ns) / (2 * round_trips) for ns in elapsed[0] if ns > 0]
 
 
@@ -153,12 +150,5 @@ def interruption_samples(
         pin(cpu)
         counts[position] = watch_clock(duration_ns, SHORTEST_GAP_NS, gaps[position])
 
-    threads = [
-        threading.Thread(target=run, args=(position, cpu), daemon=True)
-        for position, cpu in enumerate(cpus)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_side_by_side(partial(run, position, cpu) for position, cpu in enumerate(cpus))
     return [own[:count] for own, count in zip(gaps, counts, strict=True)]

@@ -1,11 +1,12 @@
-"""The compiled measurement loops, `native/*.c`: how they are called.
+"""The compiled measurement loops, `native/*.c`: how they are called, on one thread or on several.
 
 Calls release the GIL. Arrays are contiguous and of the type that the C function declares.
 """
 
 import ctypes
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,3 +42,12 @@ def loop(name: str, *arguments: Any) -> Callable[..., int]:
     function.argtypes = arguments
     function.restype = Word
     return function
+
+
+def run_side_by_side(runs: Iterable[Callable[[], object]]) -> None:
+    """Run functions in threads of their own until all have ended."""
+    threads = [threading.Thread(target=run, daemon=True) for run in runs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -1,6 +1,8 @@
-"""What the kernel says about this machine: cores, caches, memory, hypervisor, clock, perf's limits.
+"""What the kernel says about this machine, and what others take of its CPUs.
 
-What a kernel doesn't say is None: containers and virtual machines hide much of it."""
+It says cores, caches, memory, hypervisor, clock and perf's limits; what it doesn't say is None:
+containers and virtual machines hide much. `measure_noise` keeps CPUs busy and sees what they lose.
+"""
 
 import os
 import platform
@@ -9,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,7 @@ from forecache.sim.errors import InputError
 from forecache.sim.plain import Result
 
 from .cores import dependent_operations_ns
+from .loops import run_side_by_side
 
 _ISAS = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
 
@@ -432,11 +436,7 @@ def measure_noise(cpus: Sequence[int], *, duration_s: float = NOISE_S) -> Machin
             waited_ns[index] = after_ns - before_ns
 
     dependent_operations_ns(_ROUNDS, 12345, 987654321)
-    threads = [threading.Thread(target=spin, args=pair, daemon=True) for pair in enumerate(cpus)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_side_by_side(partial(spin, index, cpu) for index, cpu in enumerate(cpus))
     elapsed_s = time.monotonic() - start_s
     stolen_s = busy_cpu_seconds(cpus)[1] - stolen_s
     waits = [wait_ns / 1e9 / elapsed_s for wait_ns in waited_ns if wait_ns is not None]

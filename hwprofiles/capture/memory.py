@@ -6,11 +6,12 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from .loops import Unsigned, UnsignedWords, Word, array_of, loop
+from .loops import Unsigned, UnsignedWords, Word, array_of, loop, run_side_by_side
 
 LINE_BYTES = 64
 _WORDS_PER_LINE = LINE_BYTES // 8
@@ -223,11 +224,7 @@ def bandwidth_samples(
         gate.wait()
         found[index] = read_repeatedly(parts[index], repetitions)
 
-    threads = [threading.Thread(target=read_part, args=(i,), daemon=True) for i in range(len(cpus))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_side_by_side(partial(read_part, index) for index in range(len(cpus)))
     return [
         sum(
             part.nbytes / float(each["end_ns"][repetition] - each["start_ns"][repetition])

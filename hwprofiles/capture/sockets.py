@@ -3,9 +3,9 @@
 import contextlib
 import select
 import socket
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from .loops import (
     Word,
     Words,
     loop,
+    run_side_by_side,
 )
 
 SMALL_BYTES = 64
@@ -265,14 +266,9 @@ def across_samples(
             times = (call_bytes, side, turn, took[side])
             outcome[side] = exchange(ends[side], sets[side], buffer, *times)
 
-        threads = [
-            threading.Thread(target=run, args=(side, cpu), daemon=True)
-            for side, cpu in enumerate((sender_cpu, receiver_cpu))
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_side_by_side(
+            partial(run, side, cpu) for side, cpu in enumerate((sender_cpu, receiver_cpu))
+        )
     if min(outcome) < 0:
         raise DisturbedError(
             f"{size}-byte messages between CPUs {sender_cpu} and {receiver_cpu} got stuck on a "
@@ -365,11 +361,7 @@ def sleeper_samples(
                 ticking_epoll=left.fileno() if ticking else None,
             )
 
-        threads = [threading.Thread(target=run, daemon=True) for run in (receive, send)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_side_by_side((receive, send))
     if outcome.get("received", -1) < 0 or outcome.get("sent", -1) < 0:
         raise DisturbedError(
             f"a message to a sleeping thread took more than a second on a local {transport} socket."

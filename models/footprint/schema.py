@@ -12,7 +12,7 @@ from forecache.hwprofiles.record import Record
 from ..layouts.allocator import Allocator
 from ..layouts.tables import SLOTS
 from ..scenario.versions import EngineVersion
-from ..scenario.workload import UniformSizes, ValueSizes
+from ..scenario.workload import ValueSizes, sizes_of
 from .limits import FRAGMENTATION
 
 _UNIFORM_SIZES = 64
@@ -41,15 +41,7 @@ class Strings(_Population):
     @property
     def sizes(self) -> list[tuple[int, float]]:
         """Value sizes in bytes with weights that add up to one; a uniform range as 64 sizes."""
-        value = self.value_bytes
-        if isinstance(value, int):
-            return [(value, 1.0)]
-        if isinstance(value, UniformSizes):
-            count = min(_UNIFORM_SIZES, value.high - value.low + 1)
-            width = (value.high - value.low + 1) / count
-            return [(int(value.low + (i + 0.5) * width), 1.0 / count) for i in range(count)]
-        total = sum(value.weights)
-        return [(s, w / total) for s, w in zip(value.values, value.weights, strict=True)]
+        return sizes_of(self.value_bytes, of_a_range=_UNIFORM_SIZES)
 
 
 class Sets(_Population):

@@ -364,7 +364,7 @@ class Scheduler:
         agent.keeps_until_ps = agent.deadline_ps
         agent.core = core
         agent.state = State.ON_CORE
-        self._cancel_timer(core)
+        _cancel(self.timers, core)
         self.quota.begin(agent, core)
         if self.waiting(core):
             self._set_timer(core)
@@ -419,7 +419,7 @@ class Scheduler:
 
     def expire(self, core: int) -> None:
         """A slice is used up: another thread may go on."""
-        self._cancel_timer(core)
+        _cancel(self.timers, core)
         if self.waiting(core):
             self._take_over(core, slices=1)
 
@@ -468,7 +468,7 @@ class Scheduler:
     def _vacate(self, core: int) -> None:
         """A core becomes free."""
         self.occupants[core] = None
-        self._cancel_timer(core)
+        _cancel(self.timers, core)
         self.quota.cancel(core)
 
     def _take_away(self, agent: CoreAgent, state: State) -> None:
@@ -565,7 +565,7 @@ class Scheduler:
     def _set_timer(self, core: int) -> None:
         agent = self.occupants[core]
         assert agent is not None
-        self._cancel_timer(core)
+        _cancel(self.timers, core)
         keeps_ps = agent.keeps_until_ps - self._virtual_ps(agent)
         if keeps_ps <= 0:
             keeps_ps = self._unchanged_ps(agent)
@@ -576,11 +576,13 @@ class Scheduler:
         timer.callbacks = [lambda _event: self.expire(core)]
         self.timers[core] = timer
 
-    def _cancel_timer(self, core: int) -> None:
-        timer = self.timers[core]
-        if timer is not None:
-            timer.callbacks = []
-            self.timers[core] = None
+
+def _cancel(timers: list[simpy.Event | None], core: int) -> None:
+    """Forget the timer of a core, if it has one."""
+    timer = timers[core]
+    if timer is not None:
+        timer.callbacks = []
+        timers[core] = None
 
 
 class Quota:
@@ -635,10 +637,7 @@ class Quota:
 
     def cancel(self, core: int) -> None:
         """No thread has the core."""
-        timer = self.timers[core]
-        if timer is not None:
-            timer.callbacks = []
-            self.timers[core] = None
+        _cancel(self.timers, core)
 
     def spend(self, agent: CoreAgent, core: int, time_ps: int) -> None:
         """Charge a core for the time a thread has been on it."""

@@ -762,12 +762,12 @@ class Workload(Collections):
         return sizes_of(self.value_bytes)
 
 
-def sizes_of(value: ValueSizes) -> list[tuple[int, float]]:
-    """Sizes in bytes with weights that add up to one; a uniform range as 16 sizes."""
+def sizes_of(value: ValueSizes, *, of_a_range: int = 16) -> list[tuple[int, float]]:
+    """Sizes in bytes with weights that add up to one; a uniform range as so many sizes at most."""
     if isinstance(value, int):
         return [(value, 1.0)]
     if isinstance(value, UniformSizes):
-        count = min(16, value.high - value.low + 1)
+        count = min(of_a_range, value.high - value.low + 1)
         width = (value.high - value.low + 1) / count
         return [(int(value.low + (i + 0.5) * width), 1.0 / count) for i in range(count)]
     total = sum(value.weights)
