@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 Allocator = Literal[
     "jemalloc",
@@ -18,8 +18,6 @@ servers use; `system_jemalloc_5.3.1`: the same from jemalloc 5.3.1 on, whose blo
 whole pages. `jemalloc_3`: the one that came with Redis up to 3.0. `libc`: glibc's malloc;
 `libc_with_sizes`: the same as Redis up to 3.2 counts it, in eights and with a word for the size
 before each block."""
-
-ALLOCATORS: tuple[Allocator, ...] = get_args(Allocator)
 
 _QUANTUM_BYTES = {
     "jemalloc": 8,

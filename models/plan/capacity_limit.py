@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
@@ -120,7 +119,6 @@ def capacity_limit(
     *,
     times: float = 1.0,
     seed: int = 1,
-    executor: Executor | None = None,
 ) -> tuple[CapacityLimit, OwnTimeCorrections | None]:
     """The highest load of a primary of today that meets the objective, and its corrections.
 
@@ -143,14 +141,14 @@ def capacity_limit(
 
     def at(rates_rps: Sequence[float]) -> list[Prediction]:
         cases = [(Case({}, _under(node, pipeline, rps)), system) for rps in rates_rps]
-        return predict_cases(cases, seed=seed, executor=executor)
+        return predict_cases(cases, seed=seed)
 
     peak_rps = node.workload.rate_rps or 1.0
     [now] = at([times * peak_rps])
     full = node.saturated() if pipeline == 1 else _in_pipelines(node, pipeline, None)
-    [saturated] = predict_cases([(Case({}, full), system)], seed=seed, executor=executor)
+    [saturated] = predict_cases([(Case({}, full), system)], seed=seed)
     capacity = _capacity(saturated, seed=seed)
-    [limit] = find_limits([now if pipeline == 1 else saturated], seed=seed, executor=executor)
+    [limit] = find_limits([now if pipeline == 1 else saturated], seed=seed)
     nominal_rps = limit.at_rps or 0.0
     objective = objective_bounds(now)
 
@@ -199,7 +197,7 @@ def capacity_limit(
         shards=int(found.today["shards"]),
         peak_rps=node.workload.rate_rps or 0.0,
         times=times,
-        changes=_changes(full, system, seed=seed, executor=executor),
+        changes=_changes(full, system, seed=seed),
     )
     return answer, corrections
 
@@ -236,9 +234,7 @@ def measured_corrections(
     )
 
 
-def _changes(
-    full: Scenario, system: System, *, seed: int, executor: Executor | None
-) -> list[SettingChange]:
+def _changes(full: Scenario, system: System, *, seed: int) -> list[SettingChange]:
     """Other settings with which a node would serve more, the most first.
 
     Parameters
@@ -265,7 +261,6 @@ def _changes(
         seed=seed,
         draws=0,
         replications=1,
-        executor=executor,
     )
     served = {n: p.mean("throughput_rps") for n, p in zip(cases, predicted, strict=True)}
     today = served.pop("")

@@ -1,7 +1,7 @@
 """Memory footprint: closed forms per key, published totals, and laws that hold of any data."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +20,7 @@ from forecache.models.footprint.schema import (
     Strings,
 )
 from forecache.models.footprint.weigh import NodeFootprint, key_weight, node_of, weigh
-from forecache.models.layouts.allocator import ALLOCATORS, size_class
+from forecache.models.layouts.allocator import Allocator, size_class
 from forecache.models.layouts.generations import GENERATIONS, generation
 from forecache.models.layouts.tables import (
     buckets_of,
@@ -97,7 +97,7 @@ populations = st.one_of(strings, sets, hashes, sorted_sets, lists, streams)
 nodes = st.builds(
     lambda g, allocator, slots: NodeFootprint(g, allocator, slots if g.slots else None),
     st.sampled_from(GENERATIONS),
-    st.sampled_from(ALLOCATORS),
+    st.sampled_from(get_args(Allocator)),
     st.sampled_from([None, 16384, 500]),
 )
 
@@ -125,7 +125,7 @@ def test_size_classes() -> None:
     ]
 
 
-@given(st.integers(1, 1 << 24), st.sampled_from(ALLOCATORS))
+@given(st.integers(1, 1 << 24), st.sampled_from(get_args(Allocator)))
 def test_a_size_class_holds_what_was_asked_for_and_is_one(size: int, allocator: Any) -> None:
     found = size_class(size, allocator)
     assert found >= size

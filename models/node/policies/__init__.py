@@ -61,8 +61,6 @@ class Policy:
     replies_per_thread
         I/O threads are used in a turn that has this many replies to write for every thread; 0 where
         there is no such rule.
-    default_threads
-        Threads that an engine runs whose configuration says nothing.
     settings
         Fields of a scenario that only some policies have: those of this one.
     configuration
@@ -89,7 +87,6 @@ class Policy:
     keeps_replies: bool = False
     samples_load: bool = False
     replies_per_thread: int = 0
-    default_threads: int = 1
     settings: frozenset[str] = frozenset()
     configuration: str = "io-threads {io_threads}\n{settings}{tls}"
     tls_configuration: str = (
@@ -184,7 +181,6 @@ _LOCKED_THREADS = Policy(
     first_owner=0,
     threads_sleep=True,
     locks_items=True,
-    default_threads=4,
     configuration="-t {io_threads}{tls}\n",
     tls_configuration=" -Z -o ssl_chain_cert=FILE,ssl_key=FILE",
     configuration_file="memcached options",

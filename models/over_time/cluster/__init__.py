@@ -85,7 +85,7 @@ generator of SimPy events that is started at `at_s`. What it may use of `cluster
     cluster.nodes.set_down(node, silent=True) # silent: no answer; else refused
     cluster.nodes.set_up(node)                # empty, unless with_data=True
     cluster.nodes.become(node, kind)          # it is of another kind; kind from cluster.kind_of
-    cluster.nodes.break_connections(node, 1.0)  # clients find out when they use them next
+    cluster.nodes.break_connections(node)     # clients find out when they use them next
     cluster.nodes.close_connections(0.1)      # of all nodes, with the pods that had them
     cluster.nodes.data_bytes[node]            # memory of the data there
     cluster.nodes.retire(node)                # it is gone, and no longer billed

@@ -467,10 +467,10 @@ class Nodes:
         """Whether it runs."""
         return not self._dead[node]
 
-    def break_connections(self, node: int, share: float = 1.0) -> None:
-        """Break a number of a node's connections; clients find out when they use them."""
-        broken = round(share * int(self.state["open"][node]))
-        self.state["open"][node] -= broken
+    def break_connections(self, node: int) -> None:
+        """Break all connections of a node; clients find out when they use them."""
+        broken = int(self.state["open"][node])
+        self.state["open"][node] = 0
         self.state["stale"][node] += broken
         self.state["closed"][node] += broken
 

@@ -319,9 +319,9 @@ class ServerlessScenario(Record):
     price_engine: CacheEngine = "valkey"
     """Whose prices: redis, valkey or memcached."""
 
-    def own_mechanisms(self, *, draw: int | None = None, seed: int = 1) -> Mechanisms:
+    def own_mechanisms(self) -> Mechanisms:
         """The mechanisms of its version with what it changes."""
-        return load_version(self.version).mechanisms(self.mechanisms, draw=draw, seed=seed)
+        return load_version(self.version).mechanisms(self.mechanisms)
 
     @model_validator(mode="after")
     def _known(self) -> ServerlessScenario:
