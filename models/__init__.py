@@ -1,1 +1,1 @@
-"""What is simulated: engine threading, command execution, caches and memory."""
+"""The model: engines on hosts, predictions of a node, and fleets, plans and bills made of them."""

@@ -92,7 +92,7 @@ from .setup import (
     rounded_capacity,
 )
 
-# Kinds of random draws: each has streams of its own.
+# Kinds of random draws: each has streams of its own (5 are those of `policies/locked_threads.py`).
 REQUEST_DRAWS = 1
 ARRIVAL_DRAWS = 2
 INTERRUPTION_DRAWS = 3

@@ -1,1 +1,1 @@
-"""What a user asks: the fields of a scenario file, arrivals, workload, sweeps."""
+"""What a user asks: kinds of scenario and their reader, fields of a node, workload, sweeps."""

@@ -1,4 +1,5 @@
-// What an engine's user code is like: requests are parsed, hashed, looked up and answered.
+// What an engine's user code is like: requests are parsed, hashed, looked up and answered; and, for
+// what repeats within a long command, elements of a packed list are replied with.
 //
 // Everything stays in the first two cache levels. It stands for code whose instructions can't be
 // counted where there are no hardware counters; `cores.py` says how many these are.
