@@ -13,8 +13,6 @@ from ..engines.commands import (
     ARGUMENT,
     ARGUMENTS_PARSED,
     CommandKind,
-    execute_instructions,
-    repeated_instructions,
     sent_kinds,
 )
 from ..engines.profile import EngineProfile
@@ -174,7 +172,7 @@ def _of_requests(inputs: NodeInputs, executed: CommandTimes) -> CommandTimes:
         times = np.array([each for _, each in kind.times])
         parse_ns, write_ns = (times @ of[name] for name in ("parse_ns", "write_ns"))
         parse_ns, write_ns = _calling_ns(inputs, kind, parse_ns, write_ns)
-        calling_ns = inputs.user_ns(execute_instructions(kind, inputs.work.commands))
+        calling_ns = inputs.user_ns(inputs.execute_instructions(kind))
         stall_ns = _in_turn_ns(of["stall_ns"], times)
         found["parse_ns"].append(parse_ns)
         found["execute_ns"].append(calling_ns + times @ of["execute_ns"])
@@ -267,6 +265,8 @@ def _execute_ns(
     copied = kind.worked_share * copied_bytes * work.get_instructions_per_byte
     if not path.made_by_parser:
         copied += _stored_instructions(inputs, kind)
+    elsewhere = inputs.engine.presentation_offload and not inputs.lone
+    formatted = _reply_instructions(kind) if elsewhere else 0.0
     if kind.command == "get":
         base = work.get_instructions
     elif kind.command == "set":
@@ -274,11 +274,10 @@ def _execute_ns(
     else:
         # Counted with one thread, which makes and releases the values as well.
         values = kind.stored_values * work.value_instructions
-        executing = execute_instructions(kind, work.commands)
-        executing -= inputs.saved_by_repeating(repeated_instructions(kind, work.commands))
+        apart = 0.0 if inputs.lone else values + formatted
+        executing = inputs.execute_instructions(kind, apart=apart)
         base = max(work.get_instructions, executing - values)
-    if inputs.engine.presentation_offload and not inputs.lone:
-        base -= _reply_instructions(kind)
+    base -= formatted
     base += copied
     if not inputs.lone:
         base -= work.command_lookup_instructions

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from forecache.hwprofiles.speed import HostSpeed
 
-from ..engines.commands import CommandKind, command_kinds, executed_kinds
+from ..engines.commands import (
+    CommandKind,
+    command_kinds,
+    execute_instructions,
+    executed_kinds,
+    repeated_instructions,
+)
 from ..engines.generator import PLAIN_RULES, GeneratorRules, GeneratorWork
 from ..engines.profile import EngineProfile, EngineWork
 from ..footprint.limits import PAGES_PER_WRITE
@@ -140,9 +146,20 @@ class NodeInputs:
         """Time that the server's user code takes for instructions."""
         return instructions / user_rate(self.speed)
 
-    def saved_by_repeating(self, instructions: float) -> float:
-        """How many fewer instructions at `user_ipc` take as long as these, which repeat."""
-        return instructions * (1.0 - 1.0 / self.speed.repeat_ipc_ratio)
+    def execute_instructions(self, kind: CommandKind, *, apart: float = 0.0) -> float:
+        """Instructions at `user_ipc` that take as long as executing a command does.
+
+        What repeats within it retires faster, by `repeat_ipc_ratio`.
+
+        Parameters
+        ----------
+        apart
+            How many of those that repeat another thread does, which are counted in full.
+        """
+        work = self.work.commands
+        repeated = max(0.0, repeated_instructions(kind, work) - apart)
+        saved = repeated * (1.0 - 1.0 / self.speed.repeat_ipc_ratio)
+        return execute_instructions(kind, work) - saved
 
     @property
     def rate_rps(self) -> float | None:

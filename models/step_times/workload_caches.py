@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..engines.commands import CommandKind, execute_instructions, instructions_per_item
+from ..engines.commands import CommandKind, instructions_per_item
 from ..memory.caches import (
     CacheTimes,
     buffer_dram_lines,
@@ -184,7 +184,7 @@ def main_request_interval_ns(inputs: NodeInputs, *, helped: bool = True) -> floa
     workload, work, speed = inputs.scenario.workload, inputs.work, inputs.speed
     instructions = work.parse_instructions + work.get_instructions
     instructions += sum(
-        kind.share * (execute_instructions(kind, work.commands) - work.get_instructions)
+        kind.share * (inputs.execute_instructions(kind) - work.get_instructions)
         for kind in inputs.executed
         if kind.row.work
     )
@@ -195,7 +195,7 @@ def main_request_interval_ns(inputs: NodeInputs, *, helped: bool = True) -> floa
     )
     for caller in (kind for kind in inputs.kinds if kind.calls):
         further = sum(times for _, times in caller.times) - 1.0
-        calling = execute_instructions(caller, work.commands)
+        calling = inputs.execute_instructions(caller)
         instructions += caller.share * (calling + further * work.get_instructions)
     if helped and not inputs.lone:
         return given_ns + inputs.user_ns(instructions) + work.execute_lines * speed.core_to_core_ns

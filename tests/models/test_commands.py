@@ -251,6 +251,15 @@ def test_what_repeats_in_a_command_is_as_fast_as_the_host_says() -> None:
     look_up = scenario(mix={"get": 1.0})
     assert execute_ps(look_up, 1.0) == execute_ps(look_up, 2.0)
 
+    # Values that I/O threads make don't make the main thread faster.
+    many = scenario(io_threads=4, mix={"mset": {"share": 1.0, "keys": 10}})
+    [kind] = command_kinds(many)
+    made = kind.stored_values * load_engine("redis-7.0").engine_work().value_instructions
+    kept = repeated_instructions(kind, work) - made
+    assert 0.0 < made < kept
+    saved_ps = execute_ps(many, 1.0) - execute_ps(many, 2.0)
+    assert saved_ps == pytest.approx(1e3 * kept / 2.0 / user_rate(SPEED), rel=0.01)
+
 
 @pytest.mark.parametrize("command", ["lrange", "smembers", "xrange", "zrange", "hgetall", "lindex"])
 def test_more_entries_take_no_less(command: str) -> None:
