@@ -593,7 +593,7 @@ def _drawn_inputs(
     if posterior.of_host:
         work = drawn.work
     unfitted = (
-        *("l3_ns", "dram_ns", "parallel_misses"),
+        *("l3_ns", "dram_ns", "parallel_misses", "repeat_ipc_ratio"),
         *("network_one_way_us", "network_packets_per_s", "softirq_ns"),
     )
     speed = replace(nominal.speed, **{name: getattr(drawn.speed, name) for name in unfitted})
