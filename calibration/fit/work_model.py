@@ -339,8 +339,6 @@ def wake_times(
 
 SCALES = ("kernel_scale", "wake_scale", "touch_scale", "stream_scale", "value_touches")
 
-PARTS = ("user", "kernel", "wake", "copy", "memory", "buffers")
-
 
 class WorkModel:
     """CPU time per request of observed points as a function of factors on the prior's numbers.
@@ -360,7 +358,7 @@ class WorkModel:
         self.fills_per_us = fills_per_us
 
     def parts(self, logs: np.ndarray) -> Mapping[str, np.ndarray]:
-        """(points,) CPU ns per request of each of `PARTS`.
+        """(points,) CPU ns per request of user, kernel, wake, copy, memory and buffers.
 
         Parameters
         ----------

@@ -48,7 +48,6 @@ ARTEFACT = ACCURACY / "ratios.json"
 KINDS: tuple[PairKind, ...] = get_args(PairKind)
 LEVEL = 0.95
 PUBLISHED = "published"
-_QUANTITIES = (SERVER_CPU, "throughput_rps")
 _Z95 = 1.959963984540054
 _SAMPLE = 4000
 """Pairs of other points than the same one, of each profile and quantity: drawn, as there are half a

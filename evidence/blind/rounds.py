@@ -25,9 +25,6 @@ from ..harness import Progress
 from . import record
 from .record import PREDICTED, SCORED, SEALED, append, committed, sha256, step_of, steps
 
-LEVEL = 0.95
-"""Of the intervals of a round's predictions."""
-
 
 def folder(name: str) -> Path:
     """Where the files of a round are."""

@@ -43,8 +43,6 @@ VALUE_BYTES = (16, 600)
 ROUNDS = 4
 ORDERS = {"random": (), "one_sequence": ("--sequential",)}
 """By `key_pattern` of a scenario, what the driver is told."""
-COMMANDS = ("get", "set")
-"""SETs come last: those at random scatter what was written in order."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +84,7 @@ def _driven(engine: str, server: Path, tool: Path, value_bytes: int) -> list[dic
         options = ("-c", CLIENTS, "-P", PIPELINE, "-r", KEYS)
         driver.run(words["set"], *options, *ORDERS["one_sequence"], requests=KEYS)
         turns = [*[("get", order) for order in ORDERS] * ROUNDS]
+        # SETs come last: those at random scatter what was written in order.
         turns += [("set", "one_sequence")] * ROUNDS + [("set", "random")] * ROUNDS
         for command, order in turns:
             seen = driver.window(words[command], *options, *ORDERS[order])

@@ -65,7 +65,6 @@ VALUE_BYTES = 8 << 20
 _REPEATS = 7
 _LOADS = 3
 _LIMIT_S = 120.0
-_LIMIT = 0.20
 
 
 def set_key(number: int) -> str:
