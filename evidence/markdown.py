@@ -38,6 +38,12 @@ def _row(cells: Sequence[str]) -> str:
     return "|" + "".join(f" {cell} |" if cell else " |" for cell in cells)
 
 
+def anchor(title: str) -> str:
+    """The anchor that a heading gets: lower case, no punctuation, hyphens for spaces."""
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
+    return kept.replace(" ", "-")
+
+
 def with_section(page: Path, name: str, lines: Iterable[str]) -> str:
     """A page whose lines between `<!-- name:begin -->` and `<!-- name:end -->` are replaced.
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from forecache.calibration.validate.comparison import label
-from forecache.models.advice.objective import KNEE
 
 from ..markdown import table
+from .decisions import knee
 
 Points = Sequence[Mapping[str, Any]]
 """Points of the artefact of `learned-hosts`."""
@@ -43,17 +43,13 @@ class Curve:
     def knees(self, kind: str) -> tuple[int, int]:
         """Fewest threads within 5% of the most throughput: as predicted, and as measured."""
         threads = [int(point["given"]["io_threads"]) for point in self.members]
-        predicted, measured = (_knee(rates) for rates in self.rates(kind))
+        predicted, measured = (knee(rates) for rates in self.rates(kind))
         return threads[predicted], threads[measured]
 
     def regret(self, kind: str) -> float:
         """Share of the measured best that the recommended setting gives up."""
         predicted, measured = self.rates(kind)
-        return 1.0 - measured[_knee(predicted)] / max(measured)
-
-
-def _knee(rates: Sequence[float]) -> int:
-    return next(n for n, rate in enumerate(rates) if rate >= KNEE * max(rates))
+        return 1.0 - measured[knee(predicted)] / max(measured)
 
 
 def curves_of(points: Points) -> list[Curve]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,14 +61,14 @@ def decisions(out: Path) -> list[Decision]:
                 continue
             measured = [point.observed["throughput_rps"] for point in members]
             predicted = [point.predicted["throughput_rps"].value for point in members]
-            chosen = _fewest(predicted)
+            chosen = knee(predicted)
             found.append(
                 Decision(
                     result["dataset"]["id"],
                     name,
                     len(members),
                     threads[measured.index(max(measured))],
-                    threads[_fewest(measured)],
+                    threads[knee(measured)],
                     threads[chosen],
                     1.0 - measured[chosen] / max(measured),
                 )
@@ -75,7 +76,7 @@ def decisions(out: Path) -> list[Decision]:
     return found
 
 
-def _fewest(throughput: list[float]) -> int:
+def knee(throughput: Sequence[float]) -> int:
     """Position of the first setting close enough to the best."""
     return next(i for i, rate in enumerate(throughput) if rate >= KNEE * max(throughput))
 

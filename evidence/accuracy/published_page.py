@@ -11,7 +11,7 @@ from forecache.calibration.validate.comparison import ComparedPoint, label, vary
 from forecache.calibration.validate.dataset import Dataset, list_datasets, why_not_predicted
 from forecache.sim.statistics import Estimate
 
-from ..markdown import table
+from ..markdown import anchor, table
 
 _QUANTITIES = {
     "throughput_rps": "throughput",
@@ -103,7 +103,7 @@ def published_table(out: Path, *, link: bool = False) -> str:
         )
         title = result["dataset"]["title"]
         if link:
-            title = f"[{title}](#{_anchor(title)})"
+            title = f"[{title}](#{anchor(title)})"
         rows.append(
             [
                 *(title, errors["n"], f"{errors['median_ape']:.1%}", f"{errors['max_ape']:.1%}"),
@@ -118,12 +118,6 @@ def published_table(out: Path, *, link: bool = False) -> str:
 
 def _median(summary: Mapping[str, Any], quantity: str) -> str:
     return f"{summary[quantity]['median_ape']:.1%}" if quantity in summary else "–"
-
-
-def _anchor(title: str) -> str:
-    """The anchor that a heading gets: lower case, no punctuation, hyphens for spaces."""
-    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
-    return kept.replace(" ", "-")
 
 
 def _not_shown(datasets: Sequence[Dataset], results: Mapping[str, Result]) -> list[str]:

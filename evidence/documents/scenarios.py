@@ -14,8 +14,8 @@ from pydantic.fields import FieldInfo
 from forecache.models.scenario.source import KINDS, NODE
 from forecache.models.scenario.sweeps import MOST_POINTS
 
-from ..markdown import table
-from .schemas import texts_below_fields
+from ..markdown import anchor, table
+from .schemas import schemas_in, texts_below_fields
 
 _HEAD = f"""\
 # Fields of a scenario
@@ -54,7 +54,7 @@ def _places() -> list[Place]:
 
     def visit(schema: type[BaseModel], kind: str, path: str) -> None:
         for name, field in schema.model_fields.items():
-            for inner in _schemas(field.annotation):
+            for inner in schemas_in(field.annotation):
                 where = f"{path}.{name}" if path else name
                 new = inner not in paths
                 paths.setdefault(inner, []).append(kind + where)
@@ -75,14 +75,6 @@ def _titles(places: Sequence[Place]) -> dict[type[BaseModel], str]:
         schema: f"{title}: {_words(schema)}" if list(titles.values()).count(title) > 1 else title
         for schema, title in titles.items()
     }
-
-
-def _schemas(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    elif get_origin(annotation) is not Literal:
-        for inner in get_args(annotation):
-            yield from _schemas(inner)
 
 
 def _rows(schema: type[BaseModel], titles: Mapping[type[BaseModel], str]) -> Iterator[list[str]]:
@@ -123,7 +115,7 @@ def _value(annotation: Any, bounds: Sequence[Any], titles: Mapping[type[BaseMode
         return "text"
     if annotation in (int, float):
         return ("whole number" if annotation is int else "number") + _range(bounds)
-    return f"[{_words(annotation)}](#{_anchor(titles[annotation])})"
+    return f"[{_words(annotation)}](#{anchor(titles[annotation])})"
 
 
 def _limits(mark: Any) -> list[Any]:
@@ -181,9 +173,3 @@ def _prose(schema: type[BaseModel]) -> str:
 def _words(schema: type[BaseModel]) -> str:
     """`WeightedSizes` as `weighted sizes`."""
     return "".join(f" {c.lower()}" if c.isupper() else c for c in schema.__name__).strip()
-
-
-def _anchor(title: str) -> str:
-    """The anchor that a heading gets: lower case, no punctuation, hyphens for spaces."""
-    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
-    return kept.replace(" ", "-")

@@ -353,16 +353,17 @@ def _models(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
     seen: list[type[BaseModel]] = [kind]
     for model in seen:  # which grows meanwhile
         for field in model.model_fields.values():
-            seen += [each for each in _inside(field.annotation) if each not in seen]
+            seen += [each for each in schemas_in(field.annotation) if each not in seen]
     return iter(dict.fromkeys(seen))
 
 
-def _inside(annotation: Any) -> Iterator[type[BaseModel]]:
+def schemas_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The schemas of pydantic that a type names."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     elif get_origin(annotation) is not Literal:
         for inner in get_args(annotation):
-            yield from _inside(inner)
+            yield from schemas_in(inner)
 
 
 @cache
