@@ -72,7 +72,7 @@ _FOUND_FROM_THEM = (
     *("frees", "write_waits", "several_keys", "pieces", "traced", "rare_below"),
 )
 _FILLED = np.array([_IN_HEAD[n] for n in (*_DURATIONS, *NodeSetup._fields, *_FOUND_FROM_THEM)])
-"""Words of the head that `_fill_head` fills."""
+"""Words of the head with durations, the setup and what follows from them."""
 
 
 class NodeBlocks(Mapping[Any, np.ndarray]):
