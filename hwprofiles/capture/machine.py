@@ -421,6 +421,8 @@ def measure_noise(cpus: Sequence[int], *, duration_s: float = NOISE_S) -> Machin
     """
     rounds_ns: list[list[int]] = [[] for _ in cpus]
     waited_ns: list[int | None] = [None for _ in cpus]
+    # The first call compiles the loops, which may take longer than is measured.
+    dependent_operations_ns(_ROUNDS, 12345, 987654321)
     start_s, stolen_s = time.monotonic(), busy_cpu_seconds(cpus)[1]
     end_s = start_s + duration_s
 
@@ -435,7 +437,6 @@ def measure_noise(cpus: Sequence[int], *, duration_s: float = NOISE_S) -> Machin
         if before_ns is not None and after_ns is not None:
             waited_ns[index] = after_ns - before_ns
 
-    dependent_operations_ns(_ROUNDS, 12345, 987654321)
     run_side_by_side(partial(spin, index, cpu) for index, cpu in enumerate(cpus))
     elapsed_s = time.monotonic() - start_s
     stolen_s = busy_cpu_seconds(cpus)[1] - stolen_s
