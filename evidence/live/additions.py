@@ -159,7 +159,7 @@ def _of_server(
         preload(held, process.address("unix"), control=process.control(), cores=[cpus[1]])
         if first.replica:
             replica = stack.enter_context(EngineProcess(engine.server, cores=[cpus[1]]))
-            _follow(replica, process)
+            follow(replica, process)
             besides = (replica.pid,)
         tool = Tool(program, cpus[1], process, besides=besides)
         for load in loads:
@@ -191,7 +191,7 @@ def _certificate(folder: Path) -> dict[str, str | None]:
     }
 
 
-def _follow(replica: EngineProcess, primary: EngineProcess) -> None:
+def follow(replica: EngineProcess, primary: EngineProcess) -> None:
     """Make a server a replica, and wait until it has what the primary has."""
     control = replica.control()
     control.command("REPLICAOF", "127.0.0.1", primary.port)

@@ -38,7 +38,7 @@ from forecache.sim.native.toolchain import compiler
 from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
-from . import additions, rounds
+from . import additions, replica_reads, rounds
 from .cpu_windows import Tool, profile_of_most, settled, unmoved
 from .engines import Engine
 from .rounds import TOOLS
@@ -296,8 +296,9 @@ def pages() -> Files:
                 f"{host['left_out']} points are left out: the hypervisor had the CPUs at another"
                 " distance than in the profile.",
             ]
-    if additions.ARTEFACT.exists():
-        text += ["", *additions.section()]
+    for more in (additions, replica_reads):
+        if more.ARTEFACT.exists():
+            text += ["", *more.section()]
     return {PAGE: "\n".join(text) + "\n"}
 
 

@@ -65,10 +65,13 @@ class CacheTraffic:
         Of requests and replies together.
     writes
         That each replica of a shard gets, all shards together.
+    reads
+        Of `clients`, what belongs to reads.
     """
 
     clients: float
     writes: float
+    reads: float = 0.0
 
 
 def nodes_usd(lines: Sequence[BillLine]) -> float:
@@ -149,6 +152,7 @@ def zone_lines(
     replicas: int,
     managed: bool,
     hours: float,
+    reads_elsewhere: float | None = None,
 ) -> list[BillLine | NotPriced]:
     """Traffic between zones, over which nodes and clients are spread evenly.
 
@@ -159,13 +163,20 @@ def zone_lines(
     price
         Of a byte of a client that crosses zones, and of machines of one's own that of any; None
         where it is not known.
+    reads_elsewhere
+        Share of the reads that cross zones, where it is another one than of writes.
     """
     gb = 3600.0 * hours / 1e9
     clients = gb * traffic.clients * (zones - 1) / zones
+    crossing = f"{zones - 1} of {zones} requests and replies cross zones"
+    if reads_elsewhere is not None:
+        clients = gb * (traffic.clients - traffic.reads) * (zones - 1) / zones
+        clients += gb * traffic.reads * reads_elsewhere
+        crossing = f"{reads_elsewhere:.0%} of reads and {(zones - 1) / zones:.0%} of writes cross"
     copies = gb * traffic.writes * replicas_elsewhere(replicas, zones)
     found: list[BillLine | NotPriced] = []
     for what, quantity, note in (
-        (CLIENTS, clients, f"{zones - 1} of {zones} requests and replies cross zones"),
+        (CLIENTS, clients, crossing),
         (REPLICAS, copies, f"writes go to {replicas_elsewhere(replicas, zones)} replicas there"),
     ):
         if quantity <= 0.0:

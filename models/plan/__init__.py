@@ -14,6 +14,7 @@ alternative was rejected.
 | `trials.py`         | whether a number of shards holds, by simulation, and how sure that is    |
 | `search.py`         | the cheapest plans that hold, best first, and their order                |
 | `forecast.py`       | when growth reaches which limit, what a lost node or zone leaves         |
+| `levers.py`         | what most of a bill is, and what would cut it                            |
 | `answer.py`         | the verb `plan`: puts the answer together, with rejected alternatives    |
 | `one_node.py`       | `recommend` over lists of hosts and versions: a plan of one node         |
 | `capacity_limit.py` | the highest load with which a node of today meets the objective          |

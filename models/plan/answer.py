@@ -28,6 +28,7 @@ from .compression import (
     with_stored_values,
 )
 from .forecast import forecast, forecast_current, headroom_front
+from .levers import find_levers, largest_part
 from .offers import current_offer, find_offers
 from .own_times import OwnTimeCorrections
 from .results import NotOffered, PlanAnswer, RankedPlan, Rejected, SearchCounts
@@ -89,6 +90,10 @@ def plan(
                 scenario, best, others, offers, refused, today, seed=seed, executor=where,
                 full=full, progress=progress,
             )  # fmt: skip
+            chosen = today if answer.keeps_today else best[0].offer if best else None
+            if (runs := answer.recommended) is not None and chosen is not None:
+                found = find_levers(scenario, chosen, runs, seed=seed, executor=where)
+                answer = replace(answer, largest_part=largest_part(runs), levers=found)
         if ratios is not None and offers:
             answer = _with_compression(answer, asked, ratios, best, offers)
     check_plan(answer)
@@ -105,7 +110,8 @@ def check_plan(answer: PlanAnswer) -> None:
     """Raise a `RuntimeError` if an answer contradicts itself."""
     checked = Checked("plan")
     checked.in_order([("a plan", each.usd_per_month) for each in answer.plans])
-    for each in [*answer.plans, *([] if answer.today is None else [answer.today])]:
+    levers = [lever.plan for lever in answer.levers]
+    for each in [*answer.plans, *levers, *([] if answer.today is None else [answer.today])]:
         checked.sum("the cost of nodes", each.usd_per_month, [nodes_usd(each.bill)])
         if each.bill_usd_per_month is not None:
             whole = [line.usd for line in each.bill]

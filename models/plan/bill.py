@@ -42,7 +42,7 @@ from ..step_times.wire import IP_TCP_HEADER_BYTES
 from .offers import zone_price
 from .results import DataTieringOffer, ServerlessOffer
 from .schema import PlanScenario
-from .shard import Offer, memory_room, node_scenario
+from .shard import Offer, memory_room, node_scenario, reads_elsewhere
 
 
 def with_bill(plan: PlanScenario, offer: Offer) -> Offer:
@@ -55,6 +55,11 @@ def with_bill(plan: PlanScenario, offer: Offer) -> Offer:
             replicas=offer.replicas,
             managed=offer.managed,
             hours=HOURS_A_MONTH,
+            reads_elsewhere=None
+            if plan.demand.reads_from == "primary"
+            else reads_elsewhere(
+                plan.demand.reads_from, replicas=offer.replicas, zones=plan.demand.zones
+            ),
         )
     ]
     backups = plan.objectives.backups
@@ -103,14 +108,17 @@ def _traffic(plan: PlanScenario, offer: Offer) -> CacheTraffic:
     One segment a request and one a reply: less with pipelines, more with replies of many kilobytes.
     """
     demand = plan.demand
-    each = writes = 0.0
+    each = writes = reads = 0.0
     for kind in command_kinds(node_scenario(plan, offer, offer.threads[0], serving=1)):
         request = kind.request_bytes(demand.key_bytes) + IP_TCP_HEADER_BYTES
-        each += kind.share * (request + kind.reply_bytes + IP_TCP_HEADER_BYTES)
+        both = kind.share * (request + kind.reply_bytes + IP_TCP_HEADER_BYTES)
+        each += both
         if kind.row.writes:
             writes += kind.share * request
+        else:
+            reads += both
     rate = demand.operations.a_second
-    return CacheTraffic(rate * each, rate * writes)
+    return CacheTraffic(rate * each, rate * writes, rate * reads)
 
 
 _ENGINES: tuple[CacheEngine, ...] = ("valkey", "redis")

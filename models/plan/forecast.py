@@ -13,11 +13,22 @@ from dataclasses import replace
 from forecache.sim.statistics import Estimate
 
 from ..advice.limits import find_limits
+from ..cost.bill import replicas_elsewhere
 from ..prediction.caveats import not_covered
 from ..prediction.predict import Prediction
+from ..prediction.replication import staleness_ms
+from ..step_times.stages import stream_times
 from .bill import bill_lines
 from .offers import term_prices
-from .results import AfterLoss, FrontPoint, Milestone, PlanSetting, RankedPlan, ShardState
+from .results import (
+    AfterLoss,
+    FrontPoint,
+    Milestone,
+    PlanSetting,
+    RankedPlan,
+    ReplicaReads,
+    ShardState,
+)
 from .schema import PlanScenario
 from .search import RACED, BoundedOffer
 from .shard import (
@@ -30,6 +41,8 @@ from .shard import (
     next_failover_count,
     node_scenario,
     nodes_lost,
+    reads_elsewhere,
+    shard_loads,
     shards_after_loss,
     survives_losses,
     why_never,
@@ -54,9 +67,16 @@ def forecast(plan: PlanScenario, entry: BoundedOffer, seed: int) -> RankedPlan:
 
 def forecast_current(plan: PlanScenario, offer: Offer, seed: int) -> RankedPlan:
     """The same of the current deployment, whether it meets the objectives or not."""
-    assert plan.today is not None  # asked only then
-    trials = Trials(plan, offer, seed=seed)
-    trial = trials.trial(plan.today.io_threads, plan.today.shards, FULL)
+    today = plan.today
+    assert today is not None  # asked only then
+    return forecast_setting(plan, offer, shards=today.shards, threads=today.io_threads, seed=seed)
+
+
+def forecast_setting(
+    plan: PlanScenario, offer: Offer, *, shards: int, threads: int, seed: int
+) -> RankedPlan:
+    """The same of any number of shards and threads."""
+    trial = Trials(plan, offer, seed=seed).trial(threads, shards, FULL)
     why = _never(plan, offer, trial.shards) or (trial.why_not if trial.misses else None)
     return _forecast(plan, offer, trial, seed, why=why or trial.why_not or "", misses=bool(why))
 
@@ -79,28 +99,33 @@ def _forecast(
     trials, shards, threads = Trials(plan, offer, seed=seed), trial.shards, trial.threads
     months = plan.demand.horizon_months
     later, known = trial.prediction, trial.chance
-    if later is None or known is None or shards_after_loss(plan, offer, shards) != shards:
+    after_loss = shards_after_loss(plan, offer, shards) != shards or trials.worst != trials.loads
+    if later is None or known is None or after_loss:
         later, known = trials.chance(threads, serving=shards, effort=FULL)
+    busiest = trials.busiest(threads, serving=shards)
+    part = busiest.part(plan.demand)
     grows = plan.demand.growth(months) > 1.0 or plan.demand.data_growth(months) > 1.0
     now, now_known = later, known
     capacity_rps = trial.capacity_rps
     if grows:
-        now = trials.predict(node_scenario(plan, offer, threads, serving=shards), FULL)
+        now = trials.predict(
+            node_scenario(plan, offer, threads, serving=shards, load=busiest), FULL
+        )
         now_known = objective_chance(
-            now, capacity_rps=capacity_rps, asked=plan.objectives.slo.probability, seed=seed
+            now, capacity_rps=part * capacity_rps, asked=plan.objectives.slo.probability, seed=seed
         )
     with ThreadPoolExecutor(1) as alone:
         [limit] = find_limits([later], seed=seed, executor=alone)
 
     def state(prediction: Prediction, chance: Chance, at: float) -> ShardState:
-        rate_rps = prediction.case.scenario.workload.rate_rps or 0.0
+        rate_rps = (prediction.case.scenario.workload.rate_rps or 0.0) / part
         room = memory_room(plan, offer, serving=shards, months=at)
         return ShardState(
             months=at,
             rate_rps=rate_rps,
             capacity_rps=capacity_rps,
             cpu_headroom=1.0 - rate_rps / capacity_rps,
-            limit_rps=limit.at_rps,
+            limit_rps=None if limit.at_rps is None else limit.at_rps / part,
             memory_needed_bytes=room.needed_bytes,
             memory_usable_bytes=room.limit.usable_bytes,
             memory_headroom=1.0 - room.needed_bytes / room.limit.usable_bytes,
@@ -134,6 +159,7 @@ def _forecast(
         bill=bill_lines(offer, shards),
         not_priced=list(offer.beside.not_priced),
         terms=term_prices(plan.choices, offer.name, offer.system),
+        replica_reads=replica_reads(trials, threads, shards, later),
     )
 
 
@@ -209,14 +235,69 @@ def _after_loss(trials: Trials, trial: Trial, horizon: ShardState, what: str) ->
     if replaced:
         # A replica takes the place of each lost primary, with the same data and load.
         gone = 1 if what == "node" else math.ceil(shards * (1 + offer.replicas) / zones)
-        met = horizon.probability >= plan.objectives.slo.probability
+        headroom, p99_ms, probability = horizon.cpu_headroom, horizon.p99_ms, horizon.probability
+        loads = shard_loads(plan, offer, what)
+        if loads != trials.loads:  # fewer nodes have the reads
+            served_rps = trials.capacity_rps(trial.threads, serving=shards, loads=loads)
+            headroom, p99_ms, probability = 1.0 - horizon.rate_rps / served_rps, None, 0.0
+            if headroom >= 0.0:
+                prediction, chance = trials.chance(
+                    trial.threads, serving=shards, effort=FULL, loads=loads
+                )
+                p99_ms, probability = prediction.estimate("p99_ms"), chance.value
+        met = probability >= plan.objectives.slo.probability
         holds = goes_on and met and horizon.memory_headroom >= 0.0
         return AfterLoss(
-            what, gone, shards, horizon.rate_rps, horizon.cpu_headroom, horizon.memory_headroom,
-            horizon.p99_ms, horizon.probability, 0.0, holds, note, by_itself,
+            what, gone, shards, horizon.rate_rps, headroom, horizon.memory_headroom,
+            p99_ms, probability, 0.0, holds, note, by_itself,
         )  # fmt: skip
     found = _taken_over(trials, trial, what, lost, left)
     return replace(found, holds=goes_on and found.holds, note=note, by_itself=by_itself)
+
+
+def replica_reads(
+    trials: Trials, threads: int, shards: int, busiest: Prediction
+) -> ReplicaReads | None:
+    """The busiest replica of a shard at the horizon's peak; None where none is read from.
+
+    Parameters
+    ----------
+    busiest
+        Of the busiest node of the shard.
+    """
+    plan, offer = trials.plan, trials.offer
+    load = next((each for each in trials.loads if not each.primary), None)
+    if load is None:
+        return None
+    scenario = trials.scenario(threads, serving=shards, load=load)
+    first = trials.busiest(threads, serving=shards)
+    both = {first: busiest}
+    for each in trials.loads:
+        if each != first:
+            asked = trials.scenario(threads, serving=shards, load=each)
+            both[each] = trials.predict(asked, FULL)
+    primary, found = trials.loads[0], both[load]
+    served_rps = trials.node_capacity_rps(threads, serving=shards, load=load)
+    rate_rps = scenario.workload.rate_rps or 0.0
+    writes_rps = busy = 0.0
+    if scenario.follows is not None:
+        writes_rps = rate_rps * scenario.follows.per_request
+        busy = writes_rps * stream_times(offer.system.inputs(scenario)).write_ns / 1e9
+    zones = plan.demand.zones
+    elsewhere = replicas_elsewhere(offer.replicas, zones) > 0
+    crossing = reads_elsewhere(plan.demand.reads_from, replicas=offer.replicas, zones=zones)
+    return ReplicaReads(
+        reads=load.reads,
+        primary_reads=primary.reads if primary.primary else 0.0,
+        crossing=crossing,
+        rate_rps=rate_rps,
+        writes_rps=writes_rps,
+        writes_busy=busy,
+        cpu_headroom=1.0 - rate_rps / served_rps,
+        p99_ms=found.estimate("p99_ms"),
+        stale_p50_ms=staleness_ms(both[primary], found, "p50_ms", between_zones=elsewhere),
+        stale_p99_ms=staleness_ms(both[primary], found, "p99_ms", between_zones=elsewhere),
+    )
 
 
 def _takeover(offer: Offer, shards: int, lost: int, *, by_itself: bool) -> str:

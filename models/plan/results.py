@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,13 +135,16 @@ class PlanSetting(Result):
 
 @dataclass(frozen=True)
 class ShardState(Result):
-    """The busiest primary at the peak, in so many months."""
+    """The busiest shard at the peak, in so many months: its primary, or a replica that is busier.
+
+    Latencies are those of its busiest node.
+    """
 
     months: float
     rate_rps: float
     """Operations a second."""
     capacity_rps: float
-    """What it serves in saturation."""
+    """What it serves when its busiest node is saturated."""
     cpu_headroom: float
     """Share of that which is left."""
     limit_rps: float | None
@@ -160,6 +164,30 @@ class ShardState(Result):
     probability_high: float
     draws: int
     """Of everything uncertain, from which it is known."""
+
+
+@dataclass(frozen=True)
+class ReplicaReads(Result):
+    """The busiest replica of a shard at the horizon's peak, where clients read from replicas."""
+
+    reads: float
+    """Share of the reads of its shard that it serves."""
+    primary_reads: float
+    """The primary's."""
+    crossing: float
+    """Share of all reads that cross zones."""
+    rate_rps: float
+    """Reads a second."""
+    writes_rps: float
+    """Writes of its primary a second, all of which it executes."""
+    writes_busy: float
+    """Share of its main thread's time that these take."""
+    cpu_headroom: float
+    p99_ms: Estimate | None
+    """None where requests pile up, as the next."""
+    stale_p50_ms: Estimate | None
+    """From the primary's answer to a write until a read of the replica sees it."""
+    stale_p99_ms: Estimate | None
 
 
 @dataclass(frozen=True)
@@ -246,6 +274,36 @@ class RankedPlan(Result):
     tied: bool = False
     """Whether it costs as much as the plan before it, and what is uncertain of both leaves open
     which is better: the simpler one comes first."""
+    replica_reads: ReplicaReads | None = where_set()
+    """How its replicas are read from, if they are."""
+
+
+@dataclass(frozen=True)
+class BillPart(Result):
+    """What makes up more than half of a bill."""
+
+    what: str
+    """`nodes`, `traffic between zones` or `backups`."""
+    usd_per_month: float
+    share: float
+    of_usd_per_month: float
+    """The whole bill."""
+
+
+@dataclass(frozen=True)
+class Lever(Result):
+    """Something that would cut the bill of what to run, which keeps machine, shards and threads."""
+
+    what: str
+    change: dict[str, Any]
+    """Fields of the scenario that would differ."""
+    saves_usd: Estimate
+    """Of the whole bill a month; below 0 where it costs more. Low and high belong to `assumes`."""
+    assumes: str
+    """What was taken and nobody has measured; empty if nothing."""
+    risk: str
+    plan: RankedPlan
+    """With it: bill, latency, how old reads are, what failures leave."""
 
 
 @dataclass(frozen=True)
@@ -609,6 +667,10 @@ class PlanAnswer(Displayed):
     """How far today's nodes go, if it is known on what they run."""
     compression: CompressionEffect | None = where_set()
     """What compression by clients changes, if they compress."""
+    largest_part: BillPart | None = where_set()
+    """What makes up more than half of the bill of what to run."""
+    levers: Sequence[Lever] = where_set(())
+    """What would cut that bill, the largest saving first, where most of it is not nodes."""
 
     @property
     def recommended(self) -> RankedPlan | None:

@@ -15,6 +15,7 @@ from ..cost.schema import MOST_SHARDS
 from ..footprint.schema import Population
 from ..prices.table import NODE_PRICES, Day, Payment, PriceTable, load_prices
 from ..scenario.command_table import (
+    COMMANDS,
     DESCRIBED_BY,
     CommandRow,
     optional,
@@ -33,6 +34,8 @@ from ..scenario.workload import (
 )
 
 Algorithm = Literal["zstd", "lz4", "gzip"]
+
+ReadsFrom = Literal["primary", "any", "same_zone"]
 
 LEVELS: dict[str, tuple[int, int, int]] = {"zstd": (1, 3, 22), "lz4": (0, 0, 12), "gzip": (1, 6, 9)}
 """Lowest, default and highest level."""
@@ -149,13 +152,21 @@ class AskedOperations(record_by_command(_operations_of)):  # type: ignore[misc]
             raise ValueError("operations a second of at least one command")
         return self
 
-    def mix(self) -> Mix:
-        """Their shares."""
-        total, shares = self.a_second, dict[str, Any]()
+    def part(self, *, reads: float, writes: float) -> float:
+        """How many a node gets of them that gets these shares of reads and of writes."""
+        return sum(
+            asked.a_second * (writes if COMMANDS[name].writes else reads)
+            for name, asked in self.by_command.items()
+        )
+
+    def mix(self, *, reads: float = 1.0, writes: float = 1.0) -> Mix:
+        """Their shares, of a node that gets these shares of reads and of writes."""
+        total, shares = self.part(reads=reads, writes=writes), dict[str, Any]()
         for name, asked in self.by_command.items():
             items = asked.model_dump(exclude={"a_second"})
-            share = asked.a_second / total
-            shares[name] = {"share": share, **items} if items else share
+            share = asked.a_second * (writes if COMMANDS[name].writes else reads) / total
+            if share:
+                shares[name] = {"share": share, **items} if items else share
         return Mix(**shares)
 
 
@@ -200,6 +211,10 @@ class PlanDemand(Collections):
     """What every node keeps on disk."""
     zones: int = Field(default=3, ge=1, le=10)
     """Availability zones over which nodes are spread."""
+    reads_from: ReadsFrom = "primary"
+    """Which nodes of a shard clients read from: its `primary`, `any` of them in turn, or one in the
+    client's own zone (`same_zone`): a replica there, else the primary if it is there, else any
+    replica."""
 
     @model_validator(mode="after")
     def _as_a_workload(self) -> PlanDemand:
@@ -221,23 +236,27 @@ class PlanDemand(Collections):
         yearly = self.growth_per_year if yearly is None else yearly
         return float((1.0 + yearly) ** (months / 12.0))
 
-    def workload(self, *, rate_rps: float, share: float = 1.0) -> Workload:
-        """What a node is asked for that has a share of the keys."""
+    def workload(self, *, rate_rps: float, share: float = 1.0, mix: Mix | None = None) -> Workload:
+        """What a node is asked for that has a share of the keys, and of all commands or some."""
 
         def fewer(keys: int) -> int:
             return min(_MOST_KEYS, max(1, round(keys * share)))
 
+        described = {field: getattr(self, field) for field in DESCRIBED_BY.values()}
+        if mix is not None:
+            types = {COMMANDS[name].type for name in mix.commands}
+            described = {f: described[f] for held, f in DESCRIBED_BY.items() if held in types}
         workload = Workload(
             arrival="open_loop",
             rate_rps=min(rate_rps, _MOST_RPS),
             clients=self.clients_per_node,
-            mix=self.operations.mix(),
+            mix=mix or self.operations.mix(),
             keys=fewer(self.keys),
             key_bytes=self.key_bytes,
             value_bytes=self.value_bytes,
             popularity=self.popularity,
             slow_command=self.slow_command,
-            **{field: getattr(self, field) for field in DESCRIBED_BY.values()},
+            **described,
         )
         fewer_of = {
             DESCRIBED_BY[held]: each.model_copy(update={"keys": fewer(each.keys)})

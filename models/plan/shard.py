@@ -12,7 +12,7 @@ than not, and plans hold with a probability of at least a half.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -34,12 +34,12 @@ from ..layouts.generations import generation
 from ..layouts.tables import SLOTS
 from ..memory.contents import SLABS
 from ..prediction.system import System
-from ..scenario.schema import GeneratorSettings, Scenario
+from ..scenario.schema import Followed, GeneratorSettings, Scenario
 from ..scenario.workload import Zipf
 from ..step_times.inputs import NodeInputs
 from ..step_times.persistence import code_shares
 from ..step_times.stages import node_times
-from .schema import PlanDemand, PlanScenario
+from .schema import PlanDemand, PlanScenario, ReadsFrom
 
 MANAGED = "cache."
 """What names of node types of a service begin with."""
@@ -121,10 +121,41 @@ class Offer:
         return None if self.beside.not_priced else self.nodes_usd(shards) + self.beside.usd
 
 
+@dataclass(frozen=True)
+class NodeLoad:
+    """What one node of a shard does.
+
+    Attributes
+    ----------
+    reads
+        Share of the reads of its shard.
+    primary
+        Whether clients send it the writes; else it executes them as its primary has.
+    """
+
+    reads: float = 1.0
+    primary: bool = True
+
+    def part(self, demand: PlanDemand) -> float:
+        """Share of its shard's operations that clients send to it."""
+        asked = demand.operations
+        return asked.part(reads=self.reads, writes=float(self.primary)) / asked.a_second
+
+
+ALL_OPERATIONS = NodeLoad()
+"""Of a primary that nobody reads beside."""
+
+
 def node_scenario(
-    plan: PlanScenario, offer: Offer, threads: int, *, serving: int, months: float = 0.0
+    plan: PlanScenario,
+    offer: Offer,
+    threads: int,
+    *,
+    serving: int,
+    months: float = 0.0,
+    load: NodeLoad = ALL_OPERATIONS,
 ) -> Scenario:
-    """The scenario of the busiest primary at the peak.
+    """The scenario of a node of the busiest shard at the peak.
 
     Parameters
     ----------
@@ -133,9 +164,18 @@ def node_scenario(
     months
         From now on, in which demand has grown.
     """
-    demand = plan.demand
+    demand, asked = plan.demand, plan.demand.operations
     rate_rps = demand.peak_rps * demand.growth(months) * busiest_share(demand, serving)
-    workload = demand.workload(rate_rps=rate_rps, share=demand.data_growth(months) / serving)
+    mix = follows = None
+    if load != ALL_OPERATIONS:
+        mix = asked.mix(reads=load.reads, writes=float(load.primary))
+    writes = asked.part(reads=0.0, writes=1.0)
+    if not load.primary and writes > 0:
+        each = writes / asked.part(reads=load.reads, writes=0.0)
+        follows = Followed(per_request=each, mix=asked.mix(reads=0.0, writes=1.0))
+    workload = demand.workload(
+        rate_rps=rate_rps * load.part(demand), share=demand.data_growth(months) / serving, mix=mix
+    )
     return Scenario(
         host=offer.host.instance or offer.host.id,
         engine=offer.engine.engine,
@@ -143,7 +183,8 @@ def node_scenario(
         io_threads=threads,
         tls=demand.tls,
         persistence=demand.persistence,
-        replicas=offer.replicas if feeds_replicas(offer.engine) else 0,
+        replicas=offer.replicas if load.primary and feeds_replicas(offer.engine) else 0,
+        follows=follows,
         workload=workload,
         load_generator=GeneratorSettings(
             tool=offer.system.generator.id, threads=min(_GENERATORS, demand.clients_per_node)
@@ -231,6 +272,89 @@ def _described(node: Scenario, replicas: int, *, serving: int) -> MemoryScenario
         return described
     slots = max(1, round(SLOTS / serving))
     return described.model_copy(update={"cluster": True, "slots_served": slots})
+
+
+# --- who is read from ----------------------------------------------------------------------------
+
+
+def read_shares(reads_from: ReadsFrom, nodes: Sequence[int], clients: Sequence[int]) -> np.ndarray:
+    """(clients, nodes) share of the reads of a zone's clients that each node of a shard gets.
+
+    As Valkey GLIDE does with AZ_AFFINITY_REPLICAS_AND_PRIMARY: clients read from the replicas in
+    their own zone in turn, where there is none from the primary if it is there, else from any
+    replica.
+
+    Parameters
+    ----------
+    nodes
+        Zone of each node, the primary's first.
+    clients
+        Zones of the clients.
+    """
+    found = np.zeros((len(clients), len(nodes)))
+    replicas = list(range(1, len(nodes)))
+    for row, zone in zip(found, clients, strict=True):
+        near = [node for node in replicas if nodes[node] == zone]
+        if reads_from == "any":
+            chosen = [0, *replicas]
+        elif reads_from == "primary" or not replicas:
+            chosen = [0]
+        else:
+            chosen = near or ([0] if nodes[0] == zone else replicas)
+        row[chosen] = 1.0 / len(chosen)
+    return found
+
+
+def reads_elsewhere(reads_from: ReadsFrom, *, replicas: int, zones: int) -> float:
+    """Share of the reads that cross zones; nodes of a shard go from zone to zone."""
+    nodes = np.arange(1 + replicas) % zones
+    shares = read_shares(reads_from, nodes.tolist(), range(zones))
+    return float(shares[nodes != np.arange(zones)[:, None]].sum() / zones)
+
+
+def shard_loads(plan: PlanScenario, offer: Offer, lost: str | None = None) -> tuple[NodeLoad, ...]:
+    """What the primary of a shard does, then its busiest replica, if replicas are read from.
+
+    Parameters
+    ----------
+    lost
+        `node` or `zone`: what the shards that suffer most from its loss have to do then. Clients of
+        a lost zone are taken to come from the others.
+    """
+    demand, zones = plan.demand, plan.demand.zones
+    reads = demand.operations.part(reads=1.0, writes=0.0)
+    if demand.reads_from == "primary" or offer.replicas == 0 or not reads:
+        return (ALL_OPERATIONS,)
+    nodes = [node % zones for node in range(1 + offer.replicas)]
+    left = [(nodes, list(range(zones)))]
+    if lost == "node":
+        left = [(nodes[:n] + nodes[n + 1 :], list(range(zones))) for n in range(len(nodes))]
+    elif lost == "zone":
+        left = [
+            ([n for n in nodes if n != zone], [z for z in range(zones) if z != zone])
+            for zone in range(zones)
+        ]
+    shares = [
+        read_shares(demand.reads_from, some, clients).mean(axis=0)
+        for some, clients in left
+        if some and clients
+    ]
+    if not shares:
+        return (ALL_OPERATIONS,)
+    primary = NodeLoad(max(float(each[0]) for each in shares))
+    most = max((float(n) for each in shares for n in each[1:]), default=0.0)
+    replica = NodeLoad(most, primary=False)
+    return tuple(load for load in (primary, replica) if load.part(demand) > 0.0)
+
+
+def worst_loads(plan: PlanScenario, offer: Offer) -> tuple[NodeLoad, ...]:
+    """The same in the worst case that is to be survived, each of both by itself."""
+    losses = [what for what in LOSSES if survives(plan, what) != "nothing"]
+    every = [load for lost in (None, *losses) for load in shard_loads(plan, offer, lost)]
+    return tuple(
+        max((load for load in every if load.primary is primary), key=lambda load: load.reads)
+        for primary in dict.fromkeys(load.primary for load in every)
+    )
 
 
 # --- what a failure leaves ------------------------------------------------------------------------
@@ -432,17 +556,27 @@ def _busiest(plan: PlanScenario, offer: Offer, threads: int, *, shards: int) -> 
         scenario = node_scenario(plan, offer, threads, serving=serving, months=months)
         return scenario.workload.rate_rps or 0.0
 
-    scenario = node_scenario(plan, offer, threads, serving=shards, months=months)
     rate_rps = rate_of(shards)
-    uses = _uses(offer.system.inputs(scenario), rate_rps)
-    what, used, why = max(uses, key=lambda row: row[1])
+
+    def busiest(loads: Sequence[NodeLoad]) -> tuple[str, float, str]:
+        found = []
+        for load in loads:
+            scenario = node_scenario(plan, offer, threads, serving=shards, months=months, load=load)
+            found += _uses(offer.system.inputs(scenario), scenario.workload.rate_rps or 0.0)
+        return max(found, key=lambda row: row[1])
+
+    loads, after = shard_loads(plan, offer), worst_loads(plan, offer)
+    what, used, why = busiest(loads)
+    worst = (what, used, why) if after == loads else busiest(after)
 
     def enough(count: int) -> bool:
         left = shards_after_loss(plan, offer, count)
         if left < 1 or rate_of(count) / rate_rps * used > most:
             return False
-        return rate_of(left) / rate_rps * used <= 1.0
+        return rate_of(left) / rate_rps * worst[1] <= 1.0
 
+    if worst[1] > used / most:  # what a loss leaves asks for more shards than the headroom
+        what, _, why = worst
     return Bound(_least(enough), what, why)
 
 

@@ -44,7 +44,15 @@ from ..prediction.uncertainty import Z95, title_of
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
 from .schema import PlanScenario
-from .shard import Offer, node_scenario, shards_after_loss
+from .shard import (
+    ALL_OPERATIONS,
+    NodeLoad,
+    Offer,
+    node_scenario,
+    shard_loads,
+    shards_after_loss,
+    worst_loads,
+)
 
 # --- how probable it is that an objective is met --------------------------------------------------
 
@@ -263,7 +271,7 @@ class Trial:
     shards, threads
         What was.
     rate_rps, capacity_rps
-        Of the busiest primary at the peak, and what it serves in saturation.
+        Of the busiest shard at the peak, and what it gets when its busiest node is saturated.
     chance
         That the objective is met in the worst case that is to be survived; None where the load is
         too much without a look at latencies.
@@ -309,34 +317,66 @@ class Trials:
     def __init__(self, plan: PlanScenario, offer: Offer, *, seed: int) -> None:
         self.plan, self.offer, self.seed = plan, offer, seed
         self.months = plan.demand.horizon_months
-        self._capacities: dict[tuple[int, int], float] = {}
+        self.loads, self.worst = shard_loads(plan, offer), worst_loads(plan, offer)
+        self._capacities: dict[tuple[int, int, NodeLoad], float] = {}
         self._found: dict[tuple[int, int, Effort], Trial] = {}
-        self._chances: dict[tuple[int, int, Effort], tuple[Prediction, Chance]] = {}
+        self._chances: dict[tuple[int, int, Effort, NodeLoad], tuple[Prediction, Chance]] = {}
 
-    def capacity_rps(self, threads: int, *, serving: int) -> float:
-        """What a primary serves in saturation with its share of the keys."""
-        key = threads, serving
+    def node_capacity_rps(self, threads: int, *, serving: int, load: NodeLoad) -> float:
+        """What a node serves in saturation with its share of the keys."""
+        key = threads, serving, load
         if key not in self._capacities:
-            found = self._saturated(threads, serving, runs=1).mean("throughput_rps")
+            found = self._saturated(threads, serving, runs=1, load=load).mean("throughput_rps")
             self._capacities[key] = found
         return self._capacities[key]
 
-    def takes_too_much(self, rate_rps: float, most: float, *, threads: int, serving: int) -> bool:
-        """Whether a load is known to take more than a share of what a primary serves."""
-        load = rate_rps / self.capacity_rps(threads, serving=serving)
-        if abs(load / most - 1.0) > CAPACITY_ERROR:
-            return load > most
-        runs = self._saturated(threads, serving, runs=MORE_RUNS).nominal
-        return rate_rps > most * mean_interval([r.values["throughput_rps"] for r in runs]).high
+    def _whole_rps(self, threads: int, serving: int, load: NodeLoad) -> float:
+        served = self.node_capacity_rps(threads, serving=serving, load=load)
+        return served / load.part(self.plan.demand)
 
-    def chance(self, threads: int, *, serving: int, effort: Effort) -> tuple[Prediction, Chance]:
-        """A primary at the horizon's peak, and how probable it is that it meets the objective."""
-        key = threads, serving, effort
+    def busiest(
+        self, threads: int, *, serving: int, loads: Sequence[NodeLoad] | None = None
+    ) -> NodeLoad:
+        """The node of a shard that is saturated first."""
+        return min(
+            self.loads if loads is None else loads,
+            key=lambda load: self._whole_rps(threads, serving, load),
+        )
+
+    def capacity_rps(
+        self, threads: int, *, serving: int, loads: Sequence[NodeLoad] | None = None
+    ) -> float:
+        """What a shard gets when its busiest node is saturated, with its share of the keys."""
+        load = self.busiest(threads, serving=serving, loads=loads)
+        return self._whole_rps(threads, serving, load)
+
+    def takes_too_much(self, rate_rps: float, most: float, *, threads: int, serving: int) -> bool:
+        """Whether a load is known to take more than a share of what a shard serves."""
+        used = rate_rps / self.capacity_rps(threads, serving=serving)
+        if abs(used / most - 1.0) > CAPACITY_ERROR:
+            return used > most
+        load = self.busiest(threads, serving=serving)
+        runs = self._saturated(threads, serving, runs=MORE_RUNS, load=load).nominal
+        served = mean_interval([run.values["throughput_rps"] for run in runs]).high
+        return rate_rps * load.part(self.plan.demand) > most * served
+
+    def chance(
+        self,
+        threads: int,
+        *,
+        serving: int,
+        effort: Effort,
+        loads: Sequence[NodeLoad] | None = None,
+    ) -> tuple[Prediction, Chance]:
+        """The busiest node at the horizon's peak, and how probably it meets the objective."""
+        load = self.busiest(threads, serving=serving, loads=loads)
+        key = threads, serving, effort, load
         if key not in self._chances:
-            prediction = self.predict(self.scenario(threads, serving=serving), effort)
+            scenario = self.scenario(threads, serving=serving, load=load)
+            prediction = self.predict(scenario, effort)
             chance = objective_chance(
                 prediction,
-                capacity_rps=self.capacity_rps(threads, serving=serving),
+                capacity_rps=self.node_capacity_rps(threads, serving=serving, load=load),
                 asked=self.plan.objectives.slo.probability,
                 seed=self.seed,
                 most_draws=MOST_DRAWS if effort == FULL else effort.draws,
@@ -351,12 +391,14 @@ class Trials:
             self._found[key] = self._tried(threads, shards, effort)
         return self._found[key]
 
-    def scenario(self, threads: int, *, serving: int) -> Scenario:
-        """Of a primary at the horizon's peak."""
-        return node_scenario(self.plan, self.offer, threads, serving=serving, months=self.months)
+    def scenario(self, threads: int, *, serving: int, load: NodeLoad = ALL_OPERATIONS) -> Scenario:
+        """Of a node at the horizon's peak."""
+        return node_scenario(
+            self.plan, self.offer, threads, serving=serving, months=self.months, load=load
+        )
 
-    def _saturated(self, threads: int, serving: int, *, runs: int) -> Prediction:
-        scenario = self.scenario(threads, serving=serving).saturated()
+    def _saturated(self, threads: int, serving: int, *, runs: int, load: NodeLoad) -> Prediction:
+        scenario = self.scenario(threads, serving=serving, load=load).saturated()
         return self.predict(scenario, Effort(0, runs, SATURATING_REQUESTS))
 
     def predict(self, scenario: Scenario, effort: Effort) -> Prediction:
@@ -391,13 +433,13 @@ class Trials:
         if left < 1:
             return refused("no node would be left")
         worst_rps = self.scenario(threads, serving=left).workload.rate_rps or 0.0
-        serves_rps = self.capacity_rps(threads, serving=left)
+        serves_rps = self.capacity_rps(threads, serving=left, loads=self.worst)
         if worst_rps > (1.0 + CAPACITY_ERROR) * serves_rps:
             return refused(
                 f"the {left} that are left would have {worst_rps / serves_rps:.0%} of what they "
                 "serve"
             )
-        prediction, chance = self.chance(threads, serving=left, effort=effort)
+        prediction, chance = self.chance(threads, serving=left, effort=effort, loads=self.worst)
         kept, wanted = prediction if effort == FULL else None, asked.slo.probability
         why = None if chance.value >= wanted else miss_reason(chance, prediction)
         return Trial(*known, chance, kept, why, chance.misses(wanted), chance.is_open(wanted))

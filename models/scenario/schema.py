@@ -13,8 +13,9 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
+from .command_table import COMMANDS
 from .versions import EngineVersion
-from .workload import CONSTANT_RATE, Workload
+from .workload import CONSTANT_RATE, Mix, Workload
 
 LEAST_QUOTA_MS = 1.0
 """Of CPU time per period, which the kernel refuses to go below (min_cfs_quota_period)."""
@@ -134,6 +135,24 @@ class Slo(_Record):
         return self
 
 
+class Followed(_Record):
+    """What a replica executes of its primary's writes, beside the requests of its own clients."""
+
+    per_request: float = Field(gt=0, le=1e6)
+    """Writes of the primary for each request of a client here, on average."""
+    mix: Mix = Mix(set=1.0)
+    """Their shares by command."""
+    at_once: float = Field(default=1.0, ge=1, le=1e6)
+    """How many of them the primary sends together: those of one turn of its event loop."""
+
+    @model_validator(mode="after")
+    def _writes(self) -> Followed:
+        for name in self.mix.commands:
+            if name not in COMMANDS or not COMMANDS[name].writes:
+                raise FieldError("mix", found=name, valid="commands of the table that write")
+        return self
+
+
 class Scenario(_Record):
     """One case: everything a simulation of one point needs to be told."""
 
@@ -179,6 +198,9 @@ class Scenario(_Record):
     """What is kept on disk: `none`, or an append-only file, snapshots, or both."""
     replicas: int = Field(default=0, ge=0, le=64)
     """Replicas that follow all writes."""
+    follows: Followed | None = None
+    """What makes the node a replica: writes of its primary, which it executes and does not answer:
+    `{per_request: 0.5}` is one for every two requests of its clients."""
     main_thread_pinned: bool = False
     """Whether one of the server's cores is the main thread's alone: it stays there, and all other
     threads share the rest. Without effect where every thread has a core of its own."""

@@ -17,12 +17,13 @@ import numpy as np
 
 from forecache.sim.errors import InputError
 
-from ..engines.commands import LOG, log_instructions
+from ..engines.commands import LOG, check_commands, log_instructions
 from ..engines.profile import EngineProfile
 from ..footprint.limits import PAGES_PER_WRITE, copied_pages
 from ..node.policies import running
 from ..node.setup import NodeTimes
-from ..scenario.schema import Persistence, Scenario
+from ..scenario.schema import Followed, Persistence, Scenario
+from ..scenario.workload import Workload
 from .inputs import NodeInputs
 
 _PS_PER_NS = 1000
@@ -49,6 +50,11 @@ def check_persistence(scenario: Scenario, engine: EngineProfile) -> None:
         Replies would have to wait for an fsync under a policy where they don't here, or nobody
         counted what logging a command takes.
     """
+    if scenario.follows is not None:
+        if engine.engine == "memcached":
+            raise InputError("field 'follows': Memcached has no replicas; valid is none.")
+        stream = stream_scenario(scenario, scenario.follows)
+        check_commands(stream, engine.commands, engine=engine.id)
     kept = persistence_of(scenario)
     counted = LOG in engine.commands
     why = "since the work of logging a command was not counted on it"
@@ -66,6 +72,18 @@ def check_persistence(scenario: Scenario, engine: EngineProfile) -> None:
             f"field 'persistence.aof': found 'always'; valid with {engine.id} and io_threads above "
             "1 is 'everysec', since replies that wait for the file are not modelled there."
         )
+
+
+def stream_scenario(scenario: Scenario, follows: Followed) -> Scenario:
+    """What a replica's primary sends, as if clients without TLS sent it."""
+    kept = persistence_of(scenario)
+    if kept is not None:  # a fork is the node's, however many writes come
+        kept = kept.model_copy(update={"snapshot": None})
+    given = {name: getattr(scenario.workload, name) for name in Workload.model_fields}
+    given |= {"command": None, "mix": follows.mix, "slow_command": None}
+    changes = {"follows": None, "replicas": 0, "tls": None, "persistence": kept or "none"}
+    workload = Workload.model_construct(**given)
+    return scenario.model_copy(update={**changes, "workload": workload})
 
 
 def replicas_written_by_main(engine: EngineProfile) -> bool:

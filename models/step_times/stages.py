@@ -6,8 +6,9 @@ time = instructions / (IPC * clock) + system calls * time per call + lines * the
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -21,7 +22,14 @@ from ..node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from .command_times import CommandTimes, command_times
 from .cores import interruption_table_ps, shares_cores, wake_latencies_ns
 from .inputs import NodeInputs, user_rate
-from .persistence import LogTimes, copy_on_write_ps, log_times, stall_shares, with_stalls
+from .persistence import (
+    LogTimes,
+    copy_on_write_ps,
+    log_times,
+    stall_shares,
+    stream_scenario,
+    with_stalls,
+)
 from .policy_times import (
     SECTIONS,
     futex_ns,
@@ -269,6 +277,8 @@ def _by_code(inputs: NodeInputs, commands: CommandTimes, log: LogTimes) -> Part:
     kinds, key_bytes = inputs.kinds, inputs.scenario.workload.key_bytes
     execute_ps = _table(commands.execute_ns) + log.execute_ps
     execute_ps = execute_ps + _ps(_further_commands_ns(inputs))
+    if (follows := inputs.scenario.follows) is not None:
+        execute_ps = execute_ps + _ps(follows.per_request * stream_times(inputs).write_ns)
     return {
         "parse_by_code_ps": _table(commands.parse_ns),
         "execute_by_code_ps": execute_ps + copy_on_write_ps(inputs),
@@ -283,6 +293,42 @@ def _by_code(inputs: NodeInputs, commands: CommandTimes, log: LogTimes) -> Part:
         "logged_bytes_by_code": log.bytes_by_code,
         "rare_below_by_code": np.zeros(len(kinds), np.int64),
     }
+
+
+class StreamTimes(NamedTuple):
+    """What a replica takes for its primary's writes, in ns of its main thread.
+
+    Attributes
+    ----------
+    write_ns
+        For a write: parsing and executing it, keeping it for replicas of its own, and its part of
+        a receive. Nothing is answered.
+    waking_ns
+        For a batch that finds the replica asleep, besides: a turn of the event loop, falling asleep
+        and waking. It is idle time otherwise, and limits nothing.
+    """
+
+    write_ns: float
+    waking_ns: float
+
+
+def stream_times(inputs: NodeInputs) -> StreamTimes:
+    """What `follows` of a scenario takes: its writes as a main thread without TLS executes them.
+
+    They come over one connection (`readQueryFromClient` of the primary's client), and are copied
+    into the replica's own backlog as they came (`replicationFeedStreamFromPrimaryStream`).
+    """
+    follows = inputs.scenario.follows
+    assert follows is not None  # who asks has looked
+    stream = replace(inputs, scenario=stream_scenario(inputs.scenario, follows))
+    times = node_times(stream)
+    shares = np.array([kind.share for kind in stream.kinds])
+    each_ps = times.parse_by_code_ps + times.execute_by_code_ps + times.stall_ps.mean(axis=1)
+    batch_ps = times.poll_event_ps + times.read_event_ps + times.recv_ps + times.flush_ps
+    byte_ns = times.recv_ps_per_kib / 1024 / _PS_PER_NS + inputs.speed.copy_ns_per_byte
+    write_ns = (float(shares @ each_ps) + batch_ps / follows.at_once) / _PS_PER_NS
+    waking_ps = times.loop_ps + times.poll_ps + times.doze_ps + times.block_ps
+    return StreamTimes(write_ns + stream.request_bytes * byte_ns, waking_ps / _PS_PER_NS)
 
 
 def _generator(inputs: NodeInputs, caches: WorkloadCaches) -> Part:

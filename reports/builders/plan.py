@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from forecache.models.cost.bill import BACKUPS, CLIENTS, REPLICAS
+from forecache.models.plan.levers import BACKUPS_PART, NODES_PART
 from forecache.models.plan.results import (
     AfterLoss,
     CompressedSize,
     CompressionEffect,
     DataTieringOffer,
     FrontPoint,
+    Lever,
     Milestone,
     PlanAnswer,
     PlanSetting,
@@ -78,7 +80,7 @@ def plan(answer: PlanAnswer) -> Document:
         ),
     ]
     if best is not None:
-        sections += [_ranked(answer), *_of_plan(best)]
+        sections += [*_levers(answer, best), _ranked(answer), *_of_plan(best)]
     if best is not None and (effect := answer.compression) is not None:
         title = f"Clients compress values above {byte_size(effect.above_bytes)}: "
         title += f"{effect.algorithm}, level {effect.level}"
@@ -127,6 +129,7 @@ def plan(answer: PlanAnswer) -> Document:
             "plans": lambda: sweep_table("plan", each, given=[{} for _ in each]),
             "front": lambda: flat_table(answer.front),
             "rejected": lambda: flat_table(answer.rejected),
+            **({"levers": lambda: flat_table(answer.levers)} if answer.levers else {}),
         },
         question=lambda: question(
             "plan", answer.scenario, options={"--seed": answer.provenance.seed}
@@ -203,6 +206,79 @@ def _ranked(answer: PlanAnswer) -> Section:
         anchor="plans",
         title_on=PAGE,
     )
+
+
+def _levers(answer: PlanAnswer, best: RankedPlan) -> list[Section]:
+    """What would cut most of the bill: what each costs, and what it does to latency and losses."""
+    levers = answer.levers
+    if not levers:
+        return []
+    plans = [best, *(lever.plan for lever in levers)]
+    stale = [
+        UNKNOWN if (x := each.replica_reads) is None or x.stale_p50_ms is None
+        else milliseconds(x.stale_p50_ms.value)
+        for each in plans
+    ]  # fmt: skip
+    table = TextTable(
+        [
+            words("", ["as planned", *(lever.what for lever in levers)], wraps=True),
+            Column("$/month", [f"{each.bill_usd_per_month:,.0f}" for each in plans]),
+            Column("saves", ["", *map(_saves, levers)]),
+            Column("p99", [_p99(each.horizon) for each in plans], meaning="at the horizon’s peak"),
+            Column("meets", list(map(_meets, plans))),
+            Column("stale", stale, meaning="how old half the reads of a replica are at most"),
+            Column("zone lost", list(map(_zone_lost, plans)), meaning="p99 after its loss"),
+        ]
+    )
+    parts: list[Part] = [table, Items(list(map(lever_phrase, levers)))]
+    return [Section("What would cut the bill", parts, anchor="levers")]
+
+
+def _saves(lever: Lever) -> str:
+    saved = lever.saves_usd
+    if saved.low == saved.high:
+        return f"{saved.value:,.0f}"
+    return f"{saved.low:,.0f}–{saved.high:,.0f}"
+
+
+def _zone_lost(plan: RankedPlan) -> str:
+    """What the loss of a zone leaves, for a narrow cell."""
+    loss = next(each for each in plan.failures if each.what == "zone")
+    if loss.serving == 0:
+        return "all lost"
+    if loss.p99_ms is None:
+        return "overload"
+    return milliseconds(loss.p99_ms.value) + ("" if loss.by_itself else " by hand")
+
+
+def lever_phrase(lever: Lever) -> str:
+    """What a lever does beside its price, in sentences."""
+    plan = lever.plan
+    found = [f"{lever.what}: {lever.risk}"]
+    if lever.assumes:
+        found.append(lever.assumes)
+    if not plan.meets:
+        found.append(f"misses the objectives: {plan.why}")
+    return f"{'; '.join([*found, *replica_phrases(plan)])}."
+
+
+def replica_phrases(plan: RankedPlan) -> list[str]:
+    """How replicas are read from, in parts of a sentence; none where they are not."""
+    read = plan.replica_reads
+    if read is None:
+        return []
+    found = [
+        f"{percent(read.crossing)} of reads cross zones, the busiest replica serves "
+        f"{percent(read.reads)} of its shard’s and is {percent(read.writes_busy)} busy with "
+        "its primary’s writes"
+    ]
+    if read.stale_p50_ms is not None and read.stale_p99_ms is not None:
+        half, most = read.stale_p50_ms, read.stale_p99_ms
+        found.append(
+            f"a write is seen there after {time_with_bounds(half)} in the median, "
+            f"{time_with_bounds(most)} at p99"
+        )
+    return found
 
 
 def _of_plan(best: RankedPlan) -> list[Section]:
@@ -332,20 +408,32 @@ def setting_phrase(setting: PlanSetting) -> str:
 
 
 def headline(answer: PlanAnswer) -> str:
-    """The first line: what to run."""
-    best = answer.recommended
+    """The first line: what to run, and what most of its bill is unless that is nodes."""
+    best, part = answer.recommended, answer.largest_part
     if best is None:
         return "Nothing that may be chosen meets the objectives"
     verb = "Keep today’s" if answer.keeps_today else "Run"
-    return f"{verb} {setting_phrase(best.setting)}"
+    run = f"{verb} {setting_phrase(best.setting)}"
+    if part is None or part.what == NODES_PART:
+        return run
+    found = (
+        f"{run}: {percent(part.share)} of its {usd(part.of_usd_per_month)} a month "
+        f"{'are' if part.what == BACKUPS_PART else 'is'} {part.what}"
+    )
+    safe = [lever for lever in answer.levers if lever.plan.meets and lever.saves_usd.low > 0]
+    if not safe:
+        return found
+    return f"{found}; {safe[0].what} would save {usd(safe[0].saves_usd.value)}"
 
 
 def cost_phrase(answer: PlanAnswer) -> str:
     """What the nodes cost, against today's or, if these stay, against the cheapest plan's."""
-    best = answer.recommended
+    best, part = answer.recommended, answer.largest_part
     if best is None:
         return ""
     words = f"{usd(best.usd_per_month)} a month for {_nodes(best.setting)}"
+    if part is not None and part.what == NODES_PART:
+        words += f", {percent(part.share)} of the whole bill"
     if answer.keeps_today:
         others = [each for each in answer.plans if each.setting != best.setting]
         if not others:
@@ -401,6 +489,7 @@ def plan_facts(answer: PlanAnswer) -> list[tuple[str, str]]:
         ("In saturation", limited_by(best.bottleneck)),
         ("Price", f"{usd(best.usd_per_node_month)} a node, {best.price_note}"),
         ("Besides", besides_phrase(best)),
+        ("Replicas", "; ".join(replica_phrases(best))),
     ]
     return [(name, text) for name, text in facts if text]
 

@@ -9,6 +9,7 @@ can be read.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +25,13 @@ from ...footprint.node import node_memory
 from ...footprint.weigh import PROCESS_BYTES
 from ...prediction.caveats import not_covered
 from ...prediction.predict import Progress
+from ...prediction.system import System
 from ...prices.table import load_prices
-from ...scenario.schema import Scenario
+from ...scenario.command_table import COMMANDS
+from ...scenario.schema import Followed, Scenario
 from ...scenario.versions import version_numbers
+from ...scenario.workload import Asked, Mix
+from ...step_times.stages import stream_times
 from ...step_times.wire import ACCEPT_INSTRUCTIONS, tls_times
 from .load.cohorts import CONSTANTS, RECORDS, Queues
 from .schema import ClusterNodes, ClusterScenario
@@ -107,6 +112,8 @@ class NodeKind:
         What its host leaves to it.
     warnings
         Why its surrogate may be off.
+    replicated_write_s
+        Time of a replica's main thread for a write of its primary.
     """
 
     name: str
@@ -118,6 +125,7 @@ class NodeKind:
     data_factor: float = 1.0
     limit: MemoryLimit | None = None
     warnings: tuple[str, ...] = ()
+    replicated_write_s: float = 0.0
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -192,8 +200,32 @@ def node_kind(
         server_bytes=memory.server,
         limit=limit or host_limit(system.host, system.engine.engine, field="cluster.host"),
         warnings=tuple(not_covered(case.scenario, system)),
+        replicated_write_s=_replicated_write_s(case.scenario, system),
     )
     return kind, memory.data, memory.idle_connection
+
+
+def _replicated_write_s(node: Scenario, system: System) -> float:
+    """Time of a replica's main thread for a write of its primary; 0 without writes."""
+    asked = node.workload.commands
+    writes = {name: each for name, each in asked.items() if writing({name: each})}
+    total = writing(writes)
+    if not node.replicas or not total:
+        return 0.0
+    shares: dict[str, Any] = {}
+    for name, each in writes.items():
+        given = {**each.model_dump(), "share": each.share / total}
+        shares[name] = given if len(given) > 1 else given["share"]
+    follows = Followed(per_request=1.0, mix=Mix(**shares))
+    inputs = system.inputs(node.model_copy(update={"follows": follows}))
+    return stream_times(inputs).write_ns / 1e9
+
+
+def writing(commands: Mapping[str, Asked]) -> float:
+    """Share of the commands that are writes which replicas execute as they came."""
+    return sum(
+        each.share for name, each in commands.items() if name in COMMANDS and COMMANDS[name].writes
+    )
 
 
 def _one_node(scenario: ClusterScenario, nodes: ClusterNodes, shards: int) -> dict[str, Any]:

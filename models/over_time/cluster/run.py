@@ -29,7 +29,9 @@ from .events import (
     Upgrade,
 )
 from .load.clients import autoscale
+from .load.load import LoadStep
 from .moving import migrate_slots, resize
+from .nodes import Claim, writing
 from .outage import fail
 from .schema import ClusterScenario
 from .upgrade import upgrade
@@ -175,11 +177,38 @@ def heat_key(event: HotKey, cluster: Cluster) -> Process:
 
 
 def read_from_replicas(event: ReplicaReads, cluster: Cluster) -> Process:
-    """Spread reads over replicas from now on."""
+    """Spread reads over replicas from now on, which execute their primaries' writes besides."""
+    if not cluster.slots.replica_share and event.share:
+        _have_replicas_follow(cluster)
     cluster.slots.replica_share = event.share
     cluster.slots.spread()
     cluster.record.mark(f"replicas get {event.share:.0%} of the commands")
     yield cluster.env.timeout(0)
+
+
+def _have_replicas_follow(cluster: Cluster) -> None:
+    """After each step, take as much of replicas' main threads as what their primaries wrote takes.
+
+    Replicas that nobody reads from execute the writes as well, and nobody waits for them.
+    """
+    slots, nodes = cluster.slots, cluster.nodes
+    writes = writing(cluster.scenario.demand.mix.commands)
+    claims: dict[int, Claim] = {}
+
+    def follow(done: LoadStep) -> None:
+        busy: dict[int, float] = {}
+        # The primary gets all writes, and what reads the replicas don't get.
+        share = min(1.0, writes / max(1.0 - slots.replica_share, 1e-9))
+        for shard in slots.shards if slots.replica_share else ():
+            rate = share * done.commands_answered[slots.primary[shard]] / done.length_s
+            for node in slots.replicas(shard):
+                busy[node] = float(min(1.0, rate * nodes.kind_of(node).replicated_write_s))
+        for node in claims.keys() | busy.keys():
+            if node not in claims:
+                claims[node] = nodes.occupy(node, 0.0)
+            claims[node].change(busy.get(node, 0.0))
+
+    cluster.after_step(follow)
 
 
 def change_list(event: NodeList, cluster: Cluster) -> Process:

@@ -1,0 +1,57 @@
+"""How old what a replica answers is, while it is connected and keeps up.
+
+A primary sends what it has written at the end of the turn of its event loop, beside the replies to
+its clients; the replica reads it as it reads a request. So a write is seen there after the way
+between both, and after the time that a read waits and is served there.
+"""
+
+from __future__ import annotations
+
+from forecache.sim.statistics import Estimate
+
+from .predict import Prediction
+
+ZONE_ONE_WAY_MS = Estimate(0.35, 0.1, 1.0)
+"""From one zone of a region to another (assumed: round trips of 0.2 to 2 ms; AWS says single-digit
+milliseconds)."""
+
+
+def staleness_ms(
+    primary: Prediction, replica: Prediction, name: str, *, between_zones: bool
+) -> Estimate | None:
+    """From the primary's answer to a write until a read at the replica sees it.
+
+    None where requests pile up at either. The interval spans the ends of both nodes' intervals and
+    of the way between zones; at its lower end the primary answers when it has already sent.
+
+    Parameters
+    ----------
+    name
+        Which quantile: `p50_ms`, `p99_ms`.
+    """
+    sent, served = (_inside_ms(each, name) for each in (primary, replica))
+    if sent is None or served is None:
+        return None
+    own_ms = _one_way_ms(replica)
+    way = ZONE_ONE_WAY_MS if between_zones else Estimate(own_ms, own_ms, own_ms)
+    return Estimate(
+        0.5 * sent.value + way.value + served.value,
+        way.low + served.low,
+        sent.high + way.high + served.high,
+    )
+
+
+def _inside_ms(node: Prediction, name: str) -> Estimate | None:
+    """Time of a request inside a node and its load generator: without the network's both ways."""
+    found = node.estimate(name)
+    if found is None:
+        return None
+    ways = 2.0 * _one_way_ms(node)
+    return Estimate(*(max(0.0, end - ways) for end in (found.value, found.low, found.high)))
+
+
+def _one_way_ms(node: Prediction) -> float:
+    scenario = node.case.scenario
+    if scenario.same_host:
+        return 0.0
+    return node.system.inputs(scenario).speed.network_one_way_us / 1e3
