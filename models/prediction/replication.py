@@ -33,7 +33,20 @@ def staleness_ms(
     if sent is None or served is None:
         return None
     own_ms = _one_way_ms(replica)
-    way = ZONE_ONE_WAY_MS if between_zones else Estimate(own_ms, own_ms, own_ms)
+    return seen_after_ms(sent, served, one_way_ms=None if between_zones else own_ms)
+
+
+def seen_after_ms(sent: Estimate, served: Estimate, *, one_way_ms: float | None) -> Estimate:
+    """The same from what a request takes inside the primary and inside the replica.
+
+    Parameters
+    ----------
+    one_way_ms
+        Of the network; None: the replica is in another zone.
+    """
+    way = ZONE_ONE_WAY_MS
+    if one_way_ms is not None:
+        way = Estimate(one_way_ms, one_way_ms, one_way_ms)
     return Estimate(
         0.5 * sent.value + way.value + served.value,
         way.low + served.low,

@@ -1,5 +1,7 @@
 """Shards of a cluster over time: resizing, failing, hot keys; where keys and requests go."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -446,3 +448,25 @@ def test_a_cluster_may_shrink_and_grow_again():
     cluster, _, slots = ran(scenario(events))
     assert np.bincount(slots.owners, minlength=5).tolist() == [4096, 4096, 0, 4096, 4096]
     assert cluster.nodes.traffic.sum() == pytest.approx(1.0)
+
+
+def test_replicas_that_are_read_from_execute_their_primaries_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = cluster_module.node_kind
+    write_s = 2e-5
+
+    def node_kind(*given: object, **named: object):
+        kind, *sizes = made(*given, **named)
+        return replace(kind, replicated_write_s=write_s), *sizes
+
+    monkeypatch.setattr(cluster_module, "node_kind", node_kind)
+    reads = [{"event": "replica_reads", "at_s": 5, "share": 0.6}]
+    cluster, _, _ = ran(scenario(reads, duration_s=60))
+    primaries, replicas = cluster.nodes.occupied[:3], cluster.nodes.occupied[3:]
+    assert np.all(primaries == 0.0)
+    # A quarter of 20,000 commands a second are writes, of three shards.
+    assert replicas == pytest.approx(write_s * 0.25 * 20_000 / 3, rel=0.1)
+    ended = [*reads, {"event": "replica_reads", "at_s": 30, "share": 0}]
+    cluster, _, _ = ran(scenario(ended, duration_s=60))
+    assert cluster.nodes.occupied == pytest.approx(0.0)

@@ -114,6 +114,8 @@ class NodeKind:
         Why its surrogate may be off.
     replicated_write_s
         Time of a replica's main thread for a write of its primary.
+    one_way_ms
+        Between it and its clients.
     """
 
     name: str
@@ -126,6 +128,7 @@ class NodeKind:
     limit: MemoryLimit | None = None
     warnings: tuple[str, ...] = ()
     replicated_write_s: float = 0.0
+    one_way_ms: float = 0.0
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -201,6 +204,7 @@ def node_kind(
         limit=limit or host_limit(system.host, system.engine.engine, field="cluster.host"),
         warnings=tuple(not_covered(case.scenario, system)),
         replicated_write_s=_replicated_write_s(case.scenario, system),
+        one_way_ms=inputs.speed.network_one_way_us / 1e3,
     )
     return kind, memory.data, memory.idle_connection
 
