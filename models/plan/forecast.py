@@ -26,7 +26,7 @@ from .results import (
     Milestone,
     PlanSetting,
     RankedPlan,
-    ReplicaReads,
+    ReadReplica,
     ShardState,
 )
 from .schema import PlanScenario
@@ -257,7 +257,7 @@ def _after_loss(trials: Trials, trial: Trial, horizon: ShardState, what: str) ->
 
 def replica_reads(
     trials: Trials, threads: int, shards: int, busiest: Prediction
-) -> ReplicaReads | None:
+) -> ReadReplica | None:
     """The busiest replica of a shard at the horizon's peak; None where none is read from.
 
     Parameters
@@ -286,7 +286,7 @@ def replica_reads(
     zones = plan.demand.zones
     elsewhere = replicas_elsewhere(offer.replicas, zones) > 0
     crossing = reads_elsewhere(plan.demand.reads_from, replicas=offer.replicas, zones=zones)
-    return ReplicaReads(
+    return ReadReplica(
         reads=load.reads,
         primary_reads=primary.reads if primary.primary else 0.0,
         crossing=crossing,

@@ -167,7 +167,7 @@ class ShardState(Result):
 
 
 @dataclass(frozen=True)
-class ReplicaReads(Result):
+class ReadReplica(Result):
     """The busiest replica of a shard at the horizon's peak, where clients read from replicas."""
 
     reads: float
@@ -274,7 +274,7 @@ class RankedPlan(Result):
     tied: bool = False
     """Whether it costs as much as the plan before it, and what is uncertain of both leaves open
     which is better: the simpler one comes first."""
-    replica_reads: ReplicaReads | None = where_set()
+    replica_reads: ReadReplica | None = where_set()
     """How its replicas are read from, if they are."""
 
 

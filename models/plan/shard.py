@@ -122,7 +122,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class NodeLoad:
+class NodePart:
     """What one node of a shard does.
 
     Attributes
@@ -142,7 +142,7 @@ class NodeLoad:
         return asked.part(reads=self.reads, writes=float(self.primary)) / asked.a_second
 
 
-ALL_OPERATIONS = NodeLoad()
+ALL_OPERATIONS = NodePart()
 """Of a primary that nobody reads beside."""
 
 
@@ -153,7 +153,7 @@ def node_scenario(
     *,
     serving: int,
     months: float = 0.0,
-    load: NodeLoad = ALL_OPERATIONS,
+    load: NodePart = ALL_OPERATIONS,
 ) -> Scenario:
     """The scenario of a node of the busiest shard at the peak.
 
@@ -312,7 +312,7 @@ def reads_elsewhere(reads_from: ReadsFrom, *, replicas: int, zones: int) -> floa
     return float(shares[nodes != np.arange(zones)[:, None]].sum() / zones)
 
 
-def shard_loads(plan: PlanScenario, offer: Offer, lost: str | None = None) -> tuple[NodeLoad, ...]:
+def shard_loads(plan: PlanScenario, offer: Offer, lost: str | None = None) -> tuple[NodePart, ...]:
     """What the primary of a shard does, then its busiest replica, if replicas are read from.
 
     Parameters
@@ -341,13 +341,13 @@ def shard_loads(plan: PlanScenario, offer: Offer, lost: str | None = None) -> tu
     ]
     if not shares:
         return (ALL_OPERATIONS,)
-    primary = NodeLoad(max(float(each[0]) for each in shares))
+    primary = NodePart(max(float(each[0]) for each in shares))
     most = max((float(n) for each in shares for n in each[1:]), default=0.0)
-    replica = NodeLoad(most, primary=False)
+    replica = NodePart(most, primary=False)
     return tuple(load for load in (primary, replica) if load.part(demand) > 0.0)
 
 
-def worst_loads(plan: PlanScenario, offer: Offer) -> tuple[NodeLoad, ...]:
+def worst_loads(plan: PlanScenario, offer: Offer) -> tuple[NodePart, ...]:
     """The same in the worst case that is to be survived, each of both by itself."""
     losses = [what for what in LOSSES if survives(plan, what) != "nothing"]
     every = [load for lost in (None, *losses) for load in shard_loads(plan, offer, lost)]
@@ -558,7 +558,7 @@ def _busiest(plan: PlanScenario, offer: Offer, threads: int, *, shards: int) -> 
 
     rate_rps = rate_of(shards)
 
-    def busiest(loads: Sequence[NodeLoad]) -> tuple[str, float, str]:
+    def busiest(loads: Sequence[NodePart]) -> tuple[str, float, str]:
         found = []
         for load in loads:
             scenario = node_scenario(plan, offer, threads, serving=shards, months=months, load=load)

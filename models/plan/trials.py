@@ -46,7 +46,7 @@ from ..scenario.sweeps import Case
 from .schema import PlanScenario
 from .shard import (
     ALL_OPERATIONS,
-    NodeLoad,
+    NodePart,
     Offer,
     node_scenario,
     shard_loads,
@@ -318,11 +318,11 @@ class Trials:
         self.plan, self.offer, self.seed = plan, offer, seed
         self.months = plan.demand.horizon_months
         self.loads, self.worst = shard_loads(plan, offer), worst_loads(plan, offer)
-        self._capacities: dict[tuple[int, int, NodeLoad], float] = {}
+        self._capacities: dict[tuple[int, int, NodePart], float] = {}
         self._found: dict[tuple[int, int, Effort], Trial] = {}
-        self._chances: dict[tuple[int, int, Effort, NodeLoad], tuple[Prediction, Chance]] = {}
+        self._chances: dict[tuple[int, int, Effort, NodePart], tuple[Prediction, Chance]] = {}
 
-    def node_capacity_rps(self, threads: int, *, serving: int, load: NodeLoad) -> float:
+    def node_capacity_rps(self, threads: int, *, serving: int, load: NodePart) -> float:
         """What a node serves in saturation with its share of the keys."""
         key = threads, serving, load
         if key not in self._capacities:
@@ -330,13 +330,13 @@ class Trials:
             self._capacities[key] = found
         return self._capacities[key]
 
-    def _whole_rps(self, threads: int, serving: int, load: NodeLoad) -> float:
+    def _whole_rps(self, threads: int, serving: int, load: NodePart) -> float:
         served = self.node_capacity_rps(threads, serving=serving, load=load)
         return served / load.part(self.plan.demand)
 
     def busiest(
-        self, threads: int, *, serving: int, loads: Sequence[NodeLoad] | None = None
-    ) -> NodeLoad:
+        self, threads: int, *, serving: int, loads: Sequence[NodePart] | None = None
+    ) -> NodePart:
         """The node of a shard that is saturated first."""
         return min(
             self.loads if loads is None else loads,
@@ -344,7 +344,7 @@ class Trials:
         )
 
     def capacity_rps(
-        self, threads: int, *, serving: int, loads: Sequence[NodeLoad] | None = None
+        self, threads: int, *, serving: int, loads: Sequence[NodePart] | None = None
     ) -> float:
         """What a shard gets when its busiest node is saturated, with its share of the keys."""
         load = self.busiest(threads, serving=serving, loads=loads)
@@ -366,7 +366,7 @@ class Trials:
         *,
         serving: int,
         effort: Effort,
-        loads: Sequence[NodeLoad] | None = None,
+        loads: Sequence[NodePart] | None = None,
     ) -> tuple[Prediction, Chance]:
         """The busiest node at the horizon's peak, and how probably it meets the objective."""
         load = self.busiest(threads, serving=serving, loads=loads)
@@ -391,13 +391,13 @@ class Trials:
             self._found[key] = self._tried(threads, shards, effort)
         return self._found[key]
 
-    def scenario(self, threads: int, *, serving: int, load: NodeLoad = ALL_OPERATIONS) -> Scenario:
+    def scenario(self, threads: int, *, serving: int, load: NodePart = ALL_OPERATIONS) -> Scenario:
         """Of a node at the horizon's peak."""
         return node_scenario(
             self.plan, self.offer, threads, serving=serving, months=self.months, load=load
         )
 
-    def _saturated(self, threads: int, serving: int, *, runs: int, load: NodeLoad) -> Prediction:
+    def _saturated(self, threads: int, serving: int, *, runs: int, load: NodePart) -> Prediction:
         scenario = self.scenario(threads, serving=serving, load=load).saturated()
         return self.predict(scenario, Effort(0, runs, SATURATING_REQUESTS))
 

@@ -21,7 +21,7 @@ from forecache.models.plan.offers import find_offers
 from forecache.models.plan.schema import PlanScenario
 from forecache.models.plan.shard import (
     ALL_OPERATIONS,
-    NodeLoad,
+    NodePart,
     Offer,
     node_scenario,
     read_shares,
@@ -102,7 +102,7 @@ def test_no_more_reads_cross_zones_from_the_own_zone_than_from_any(
 
 def test_reads_of_a_lost_node_go_to_those_that_are_left() -> None:
     any_, own = asked("any"), asked("same_zone")
-    half = NodeLoad(0.5), NodeLoad(0.5, primary=False)
+    half = NodePart(0.5), NodePart(0.5, primary=False)
     assert shard_loads(any_, offer(any_)) == half
     for lost in ("node", "zone"):
         # Of one replica either it or its primary is left, which then has everything.
