@@ -7,10 +7,10 @@ done otherwise, priced and forecast as any plan is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate
@@ -30,12 +30,15 @@ NODES_PART, TRAFFIC_PART, BACKUPS_PART = "nodes", "traffic between zones", "back
 ABOVE_BYTES = 512
 """Values that the lever of compression compresses."""
 
-RATIO = Estimate(0.6, 0.4, 0.8)
+RATIO = RatioRange(low=0.4, high=0.8)
 """Their bytes after for bytes before (assumed: JSON of 1 KB shrinks to 0.3 to 0.5 with gzip or
 zstd, what is packed or random hardly at all)."""
 
 BATCH = 10
 """Keys of one command with the lever of batches."""
+
+MOST_REPLICAS = 5
+"""That a plan may have."""
 
 
 def largest_part(plan: RankedPlan) -> BillPart | None:
@@ -62,17 +65,15 @@ def bill_parts(lines: Sequence[BillLine]) -> dict[str, float]:
     return {part: usd for part, usd in found.items() if usd > 0.0}
 
 
-@dataclass(frozen=True)
-class _Change:
-    """What is done otherwise; `ends` are the scenarios with the least and the most of it."""
+class _Change(NamedTuple):
+    """What is done otherwise, with the scenarios of it: the first, then ends of what is assumed."""
 
     what: str
     fields: dict[str, Any]
-    scenario: PlanScenario
+    scenarios: Sequence[PlanScenario]
     replicas: int
     risk: str
     assumes: str = ""
-    ends: tuple[PlanScenario, ...] = ()
 
 
 def find_levers(
@@ -82,11 +83,8 @@ def find_levers(
     part = largest_part(best)
     if part is None or part.what != TRAFFIC_PART:
         return []
-    calls = [
-        executor.submit(_lever, offer, best, change, seed)
-        for make in (_own_zone, _replica_in_each, _one_zone, _compressed, _batches)
-        if (change := make(plan, offer)) is not None
-    ]
+    changes = [*_of_zones(plan, offer), *_of_bytes(plan, offer)]
+    calls = [executor.submit(_lever, offer, best, change, seed) for change in changes]
     found = [lever for call in calls if (lever := call.result()) is not None]
     return sorted(found, key=lambda lever: -lever.saves_usd.value)
 
@@ -97,20 +95,13 @@ def _lever(offer: Offer, best: RankedPlan, change: _Change, seed: int) -> Lever 
     assert before is not None  # its largest part is known
     changed = replace(offer, replicas=change.replicas)
     try:
-        check_offer(change.scenario, changed)
+        check_offer(change.scenarios[0], changed)
     except InputError:
         return None
-    bills = [
-        with_bill(scenario, changed).bill_usd(setting.shards)
-        for scenario in (change.scenario, *change.ends)
-    ]
-    saved = [before - usd for usd in bills if usd is not None]
+    offers = [with_bill(scenario, changed) for scenario in change.scenarios]
+    saved = [before - (each.bill_usd(setting.shards) or 0.0) for each in offers]
     found = forecast_setting(
-        change.scenario,
-        with_bill(change.scenario, changed),
-        shards=setting.shards,
-        threads=setting.io_threads,
-        seed=seed,
+        change.scenarios[0], offers[0], shards=setting.shards, threads=setting.io_threads, seed=seed
     )
     return Lever(
         what=change.what,
@@ -126,94 +117,64 @@ def _with(plan: PlanScenario, **demand: Any) -> PlanScenario:
     return plan.model_copy(update={"demand": plan.demand.model_copy(update=demand)})
 
 
-_STALE = (
-    "a read may miss what was just written; clients have to know their zone (AZ affinity in Valkey "
-    "GLIDE, nearest in Lettuce)"
-)
-
-
-def _own_zone(plan: PlanScenario, offer: Offer) -> _Change | None:
-    demand = plan.demand
-    if demand.zones == 1 or offer.replicas == 0 or demand.reads_from == "same_zone":
-        return None
-    return _Change(
-        "reads in the client’s own zone",
-        {"demand.reads_from": "same_zone"},
-        _with(plan, reads_from="same_zone"),
-        offer.replicas,
-        _STALE,
+def _of_zones(plan: PlanScenario, offer: Offer) -> Iterator[_Change]:
+    """Who reads where."""
+    zones, near = plan.demand.zones, _with(plan, reads_from="same_zone")
+    risk = (
+        "a read may miss what was just written; clients have to know their zone (AZ affinity in "
+        "Valkey GLIDE, nearest in Lettuce)"
     )
-
-
-def _replica_in_each(plan: PlanScenario, offer: Offer) -> _Change | None:
-    replicas = plan.demand.zones - 1
-    if not offer.replicas < replicas <= 5 or offer.engine.engine == "memcached":
-        return None
-    return _Change(
-        f"the same with {replicas} replicas, one node in every zone",
-        {"demand.reads_from": "same_zone", "choices.replicas": [replicas]},
-        _with(plan, reads_from="same_zone"),
-        replicas,
-        _STALE,
-    )
-
-
-def _one_zone(plan: PlanScenario, offer: Offer) -> _Change | None:
-    if plan.demand.zones == 1:
-        return None
+    if zones == 1:
+        return
+    if offer.replicas and plan.demand.reads_from != "same_zone":
+        fields: dict[str, Any] = {"demand.reads_from": "same_zone"}
+        yield _Change("reads in the client’s own zone", fields, [near], offer.replicas, risk)
+    if offer.replicas < zones - 1 <= MOST_REPLICAS and offer.engine.engine != "memcached":
+        what = "reads in the client’s own zone, a node in each"
+        fields = {"demand.reads_from": "same_zone", "choices.replicas": [zones - 1]}
+        yield _Change(what, fields, [near], zones - 1, risk)
     objectives = plan.objectives.model_copy(update={"losing_a_zone": "nothing"})
-    return _Change(
+    yield _Change(
         "nodes and clients in one zone",
         {"demand.zones": 1, "objectives.losing_a_zone": "nothing"},
-        _with(plan, zones=1).model_copy(update={"objectives": objectives}),
+        [_with(plan, zones=1).model_copy(update={"objectives": objectives})],
         offer.replicas,
         "the loss of that zone takes the cache, its data and its clients",
     )
 
 
-def _compressed(plan: PlanScenario, offer: Offer) -> _Change | None:
+def _of_bytes(plan: PlanScenario, offer: Offer) -> Iterator[_Change]:
+    """How much is sent."""
     demand = plan.demand
     largest = max(size for size, _ in sizes_of(demand.value_bytes))
-    if demand.compression is not None or largest <= ABOVE_BYTES:
-        return None
-    said = Compression(
-        algorithm="zstd",
-        above_bytes=ABOVE_BYTES,
-        ratio=RatioRange(low=RATIO.low, high=RATIO.high),
-    )
-    stored = [
-        with_stored_values(plan, Ratios(said), factor=ratio / RATIO.value)
-        for ratio in (RATIO.value, RATIO.low, RATIO.high)
-    ]
-    return _Change(
-        f"values above {ABOVE_BYTES} B compressed by clients",
-        {"demand.compression": said.model_dump(exclude_none=True, exclude_defaults=True)},
-        stored[0],
-        offer.replicas,
-        "clients spend CPU time, which a plan with a sample measures, and readers must know it",
-        f"they shrink to {RATIO.value:.0%} ({RATIO.low:.0%} to {RATIO.high:.0%}): measure it with "
-        "demand.compression.sample",
-        (stored[1], stored[2]),
-    )
-
-
-def _batches(plan: PlanScenario, offer: Offer) -> _Change | None:
+    if demand.compression is None and largest > ABOVE_BYTES:
+        said = Compression(algorithm="zstd", above_bytes=ABOVE_BYTES, ratio=RATIO)
+        mean = Ratios(said).ratio(largest)
+        yield _Change(
+            f"values above {ABOVE_BYTES} B compressed by clients",
+            {"demand.compression": said.model_dump(exclude_none=True, exclude_defaults=True)},
+            [
+                with_stored_values(plan, Ratios(said), factor=ratio / mean.value)
+                for ratio in (mean.value, mean.low, mean.high)
+            ],
+            offer.replicas,
+            "clients spend CPU time on it, which a plan with a sample measures",
+            f"they shrink to {mean.value:.0%} ({mean.low:.0%} to {mean.high:.0%}), to be measured "
+            "with demand.compression.sample",
+        )
+    operations = demand.operations.by_command
     together = {"get": "mget", "set": "mset"}
-    operations = plan.demand.operations.model_dump(exclude_none=True)
-    if any(batch in operations for batch in together.values()):
-        return None
-    batches: dict[str, Any] = {}
-    for name, asked in operations.items():
-        if name in together:
-            batches[together[name]] = {"a_second": asked["a_second"] / BATCH, "keys": BATCH}
-        else:
-            batches[name] = asked
-    if batches == operations:
-        return None
-    return _Change(
-        f"{BATCH} keys a command, by MGET and MSET",
-        {"demand.operations": batches},
-        _with(plan, operations=AskedOperations(**batches)),
-        offer.replicas,
-        "clients need as many keys at once, all in one slot ({hash tags}); p99 is of a whole batch",
-    )
+    if operations.keys() & together.keys() and not operations.keys() & {*together.values()}:
+        batches: dict[str, Any] = {
+            together[name]: {"a_second": asked.a_second / BATCH, "keys": BATCH}
+            if name in together
+            else asked.model_dump()
+            for name, asked in operations.items()
+        }
+        yield _Change(
+            f"{BATCH} keys a command, by MGET and MSET",
+            {"demand.operations": batches},
+            [_with(plan, operations=AskedOperations(**batches))],
+            offer.replicas,
+            "clients need as many keys at once, all in one slot ({hash tags}); p99 is of a batch",
+        )

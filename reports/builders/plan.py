@@ -420,8 +420,10 @@ def headline(answer: PlanAnswer) -> str:
         f"{run}: {percent(part.share)} of its {usd(part.of_usd_per_month)} a month "
         f"{'are' if part.what == BACKUPS_PART else 'is'} {part.what}"
     )
-    safe = [lever for lever in answer.levers if lever.plan.meets and lever.saves_usd.low > 0]
-    if not safe:
+    # What gives up no objective and rests on nothing that has to be measured first.
+    kept = [lever for lever in answer.levers if lever.plan.meets and not lever.assumes]
+    safe = [lever for lever in kept if not any("objectives" in name for name in lever.change)]
+    if not safe or safe[0].saves_usd.value <= 0:
         return found
     return f"{found}; {safe[0].what} would save {usd(safe[0].saves_usd.value)}"
 

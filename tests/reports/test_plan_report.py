@@ -11,6 +11,7 @@ from rich.console import Console
 from forecache.models.cost.bill import CLIENTS, NODES, BillLine, NotPriced
 from forecache.models.plan.results import (
     AfterLoss,
+    BillPart,
     CapacityLimit,
     CommandLatency,
     ComparedLine,
@@ -20,11 +21,13 @@ from forecache.models.plan.results import (
     FromInfo,
     FrontPoint,
     KnownField,
+    Lever,
     Milestone,
     NotOffered,
     PlanAnswer,
     PlanSetting,
     RankedPlan,
+    ReadReplica,
     Rejected,
     SearchCounts,
     ServerlessOffer,
@@ -38,6 +41,7 @@ from forecache.reports.builders.plan import (
     compression_facts,
     cost_phrase,
     failure_phrase,
+    headline,
     months_text,
     serverless_phrase,
     setting_phrase,
@@ -368,3 +372,67 @@ def test_a_notebook_shows_the_plans_before_what_runs_today() -> None:
     html = answer(ceiling=ceiling)._repr_html_()
     assert "r7g.2xlarge" in html
     assert "main thread, at the mean load" not in html
+
+
+def mostly_traffic() -> PlanAnswer:
+    """Of whose bill most is traffic between zones."""
+    best = with_traffic(ranked(16, 10_007.0), 90_063.0)
+    read = ReadReplica(
+        reads=2 / 3,
+        primary_reads=1 / 3,
+        crossing=1 / 3,
+        rate_rps=70_000.0,
+        writes_rps=16_000.0,
+        writes_busy=0.036,
+        cpu_headroom=0.55,
+        p99_ms=Estimate(0.45, 0.2, 1.1),
+        stale_p50_ms=Estimate(0.5, 0.15, 1.4),
+        stale_p99_ms=Estimate(1.0, 0.4, 2.4),
+    )
+    gone = replace(
+        best.failures[0], serving=0, p99_ms=None, note="nothing is left", by_itself=False
+    )
+    levers = [
+        Lever("in one zone", {"objectives.losing_a_zone": "nothing"},
+              Estimate(90_063.0, 90_063.0, 90_063.0), "", "a lost zone takes all",
+              replace(ranked(16, 10_007.0), failures=[gone])),
+        Lever("reads in the client’s own zone", {"demand.reads_from": "same_zone"},
+              Estimate(40_000.0, 40_000.0, 40_000.0), "", "reads may be old",
+              replace(with_traffic(best, -40_000.0), bill_usd_per_month=60_070.0,
+                      replica_reads=read)),
+        Lever("compression", {}, Estimate(20_000.0, 10_000.0, 30_000.0), "shrinks to 60%", "CPU",
+              with_traffic(ranked(16, 10_007.0, meets=False), 70_063.0)),
+    ]  # fmt: skip
+    part = BillPart("traffic between zones", 90_063.0, 0.9, 100_070.0)
+    return answer(plans=[best], largest_part=part, levers=levers)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_first_sentence_says_what_most_of_the_bill_is(width: int) -> None:
+    found = mostly_traffic()
+    assert headline(found) == (
+        "Run 16 shards of r7g.2xlarge, 1 replica each, elasticache-redis 7.1, io-threads 6: 90% "
+        "of its $100,070 a month is traffic between zones; reads in the client’s own zone would "
+        "save $40,000"
+    )
+    text = printed(found, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    flowing = " ".join(text.split())
+    assert "90% of its $100,070 a month is traffic between zones" in flowing
+    assert text.index("What would cut the bill") < text.index("first limit")
+    for words in ("all lost", "10,000–30,000", "33% of reads cross zones", "misses the objectives"):
+        assert words in flowing
+    html = render_html(found)
+    assert "What would cut the bill" in html
+    assert "0.50 ms (0.15–1.40)" in html
+    told = found.to_dict()
+    assert told["largest_part"]["share"] == 0.9
+    assert [each["saves_usd"]["value"] for each in told["levers"]] == [90_063.0, 40_000.0, 20_000.0]
+    assert "levers" not in answer().to_dict()
+
+
+def test_where_nodes_are_most_of_the_bill_the_line_of_costs_says_so() -> None:
+    part = BillPart("nodes", 10_007.0, 0.8, 12_508.75)
+    found = answer(largest_part=part)
+    assert headline(found) == headline(answer())
+    assert "80% of the whole bill" in cost_phrase(found)
