@@ -559,7 +559,7 @@ def _busiest(plan: PlanScenario, offer: Offer, threads: int, *, shards: int) -> 
     rate_rps = rate_of(shards)
 
     def busiest(loads: Sequence[NodePart]) -> tuple[str, float, str]:
-        found = []
+        found: list[tuple[str, float, str]] = []
         for load in loads:
             scenario = node_scenario(plan, offer, threads, serving=shards, months=months, load=load)
             found += _uses(offer.system.inputs(scenario), scenario.workload.rate_rps or 0.0)
