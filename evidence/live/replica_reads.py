@@ -164,7 +164,9 @@ def _numbers(control: RespClient) -> dict[str, float]:
 
 def _stamps(primary: EngineProcess, replica: EngineProcess) -> dict[str, Any]:
     """How long after the answer to a write reads of the replica miss it, and see it."""
-    missed_us, seen_us, first = [], [], 0
+    missed_us: list[float] = []
+    seen_us: list[float] = []
+    first = 0
     with RespClient(primary.address("tcp")) as writer, RespClient(replica.address("tcp")) as reader:
         for number in range(STAMPS):
             writer.command("SET", "stamp", number)
@@ -231,21 +233,20 @@ def _predicted(row: dict[str, Any], host: Any) -> dict[str, Any]:
         "at_once": round(at_once, 2),
         "write_us": round(1e6 * stream[0] / written, 3),
     }
-    served, busy, of_reads = None, stream, np.zeros(3)
+    of_reads = np.zeros(3)
     if read > 0:
         primary = case_of_load(
             engine,
             {**data, "arrival": "open_loop", "rate_rps": written, "mix": {"set": 1.0}},
             replicas=1,
         )
-        both = predict_cases([(replica, system), (primary, system)], draws=rounds.DRAWS)
-        served, sender = both
+        served, sender = predict_cases([(replica, system), (primary, system)], draws=rounds.DRAWS)
         cpu = served.interval(SERVER_CPU, level=rounds.LEVEL)
         of_reads = read * np.array([cpu.value, cpu.low, cpu.high]) / 1e6 - stream[0]
         found |= _staleness(sender, served)
     # A batch that finds the replica awake needs no turn of its own.
-    idle = np.clip(1.0 - busy - of_reads[0], 0.0, 1.0)
-    of_stream = busy + idle * waking
+    idle = np.clip(1.0 - stream - of_reads[0], 0.0, 1.0)
+    of_stream = stream + idle * waking
     low, high = np.quantile(of_stream[1:], [0.025, 0.975])
     ends = [of_stream[0], min(low, of_stream[0]), max(high, of_stream[0])]
     shares = np.array(ends) + of_reads

@@ -159,7 +159,7 @@ def _forecast(
         bill=bill_lines(offer, shards),
         not_priced=list(offer.beside.not_priced),
         terms=term_prices(plan.choices, offer.name, offer.system),
-        replica_reads=replica_reads(trials, threads, shards, later),
+        replica_reads=replica_reads(trials, threads, shards),
     )
 
 
@@ -255,48 +255,35 @@ def _after_loss(trials: Trials, trial: Trial, horizon: ShardState, what: str) ->
     return replace(found, holds=goes_on and found.holds, note=note, by_itself=by_itself)
 
 
-def replica_reads(
-    trials: Trials, threads: int, shards: int, busiest: Prediction
-) -> ReadReplica | None:
-    """The busiest replica of a shard at the horizon's peak; None where none is read from.
-
-    Parameters
-    ----------
-    busiest
-        Of the busiest node of the shard.
-    """
+def replica_reads(trials: Trials, threads: int, shards: int) -> ReadReplica | None:
+    """The busiest replica of a shard at the horizon's peak; None where none is read from."""
     plan, offer = trials.plan, trials.offer
-    load = next((each for each in trials.loads if not each.primary), None)
-    if load is None:
+    if trials.loads[-1].primary:
         return None
-    scenario = trials.scenario(threads, serving=shards, load=load)
-    first = trials.busiest(threads, serving=shards)
-    both = {first: busiest}
-    for each in trials.loads:
-        if each != first:
-            asked = trials.scenario(threads, serving=shards, load=each)
-            both[each] = trials.predict(asked, FULL)
-    primary, found = trials.loads[0], both[load]
-    served_rps = trials.node_capacity_rps(threads, serving=shards, load=load)
-    rate_rps = scenario.workload.rate_rps or 0.0
-    writes_rps = busy = 0.0
+    primary, replica = trials.loads[0], trials.loads[-1]
+    sender, found = (
+        trials.chance(threads, serving=shards, effort=FULL, loads=[load])[0]
+        for load in (primary, replica)
+    )
+    scenario = trials.scenario(threads, serving=shards, load=replica)
+    rate_rps, writes_rps, busy = scenario.workload.rate_rps or 0.0, 0.0, 0.0
     if scenario.follows is not None:
         writes_rps = rate_rps * scenario.follows.per_request
         busy = writes_rps * stream_times(offer.system.inputs(scenario)).write_ns / 1e9
-    zones = plan.demand.zones
-    elsewhere = replicas_elsewhere(offer.replicas, zones) > 0
-    crossing = reads_elsewhere(plan.demand.reads_from, replicas=offer.replicas, zones=zones)
+    served_rps = trials.node_capacity_rps(threads, serving=shards, load=replica)
+    zones, reads_from = plan.demand.zones, plan.demand.reads_from
+    far = replicas_elsewhere(offer.replicas, zones) > 0
     return ReadReplica(
-        reads=load.reads,
+        reads=replica.reads,
         primary_reads=primary.reads if primary.primary else 0.0,
-        crossing=crossing,
+        crossing=reads_elsewhere(reads_from, replicas=offer.replicas, zones=zones),
         rate_rps=rate_rps,
         writes_rps=writes_rps,
         writes_busy=busy,
         cpu_headroom=1.0 - rate_rps / served_rps,
         p99_ms=found.estimate("p99_ms"),
-        stale_p50_ms=staleness_ms(both[primary], found, "p50_ms", between_zones=elsewhere),
-        stale_p99_ms=staleness_ms(both[primary], found, "p99_ms", between_zones=elsewhere),
+        stale_p50_ms=staleness_ms(sender, found, "p50_ms", between_zones=far),
+        stale_p99_ms=staleness_ms(sender, found, "p99_ms", between_zones=far),
     )
 
 

@@ -29,11 +29,17 @@ def staleness_ms(
     name
         Which quantile: `p50_ms`, `p99_ms`.
     """
-    sent, served = (_inside_ms(each, name) for each in (primary, replica))
-    if sent is None or served is None:
-        return None
-    own_ms = _one_way_ms(replica)
-    return seen_after_ms(sent, served, one_way_ms=None if between_zones else own_ms)
+    inside: list[Estimate] = []
+    one_way_ms = 0.0
+    for node in (primary, replica):
+        found, scenario = node.estimate(name), node.case.scenario
+        if found is None:
+            return None
+        one_way_us = node.system.inputs(scenario).speed.network_one_way_us
+        one_way_ms = 0.0 if scenario.same_host else one_way_us / 1e3
+        ends = (max(0.0, end - 2.0 * one_way_ms) for end in (found.value, found.low, found.high))
+        inside.append(Estimate(*ends))
+    return seen_after_ms(*inside, one_way_ms=None if between_zones else one_way_ms)
 
 
 def seen_after_ms(sent: Estimate, served: Estimate, *, one_way_ms: float | None) -> Estimate:
@@ -52,19 +58,3 @@ def seen_after_ms(sent: Estimate, served: Estimate, *, one_way_ms: float | None)
         way.low + served.low,
         sent.high + way.high + served.high,
     )
-
-
-def _inside_ms(node: Prediction, name: str) -> Estimate | None:
-    """Time of a request inside a node and its load generator: without the network's both ways."""
-    found = node.estimate(name)
-    if found is None:
-        return None
-    ways = 2.0 * _one_way_ms(node)
-    return Estimate(*(max(0.0, end - ways) for end in (found.value, found.low, found.high)))
-
-
-def _one_way_ms(node: Prediction) -> float:
-    scenario = node.case.scenario
-    if scenario.same_host:
-        return 0.0
-    return node.system.inputs(scenario).speed.network_one_way_us / 1e3

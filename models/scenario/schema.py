@@ -198,9 +198,6 @@ class Scenario(_Record):
     """What is kept on disk: `none`, or an append-only file, snapshots, or both."""
     replicas: int = Field(default=0, ge=0, le=64)
     """Replicas that follow all writes."""
-    follows: Followed | None = None
-    """What makes the node a replica: writes of its primary, which it executes and does not answer:
-    `{per_request: 0.5}` is one for every two requests of its clients."""
     main_thread_pinned: bool = False
     """Whether one of the server's cores is the main thread's alone: it stays there, and all other
     threads share the rest. Without effect where every thread has a core of its own."""
@@ -219,6 +216,9 @@ class Scenario(_Record):
     """io-threads-do-reads of Redis 6 to 7.4 and Valkey 7.2, which is no unless set."""
     workload: Workload = Workload()
     """What the clients ask for, and when."""
+    follows: Followed | None = None
+    """What makes the node a replica: writes of its primary, which it executes and does not answer:
+    `{per_request: 0.5}` is one for every two requests of its clients."""
     load_generator: GeneratorSettings = GeneratorSettings()
     """Who sends the load."""
     slo: Slo | None = None

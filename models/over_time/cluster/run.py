@@ -7,6 +7,8 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from forecache.hwprofiles.files import FieldError
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate
@@ -197,14 +199,14 @@ def _have_replicas_follow(cluster: Cluster) -> None:
     slots, nodes = cluster.slots, cluster.nodes
     writes = writing(cluster.scenario.demand.mix.commands)
     zones = cluster.scenario.cluster.zones
-    between_zones = (zones if isinstance(zones, int) else len(zones)) > 1
+    far = (zones if isinstance(zones, int) else len(zones)) > 1
     claims: dict[int, Claim] = {}
-    took: list[float] = []
-    old_ms: list[Estimate] = []
+    told: list[tuple[float, Estimate]] = []
 
-    def inside_ms(node: int, load: float) -> Estimate:
+    def inside_ms(node: int | None, load: np.ndarray) -> Estimate:
+        assert node is not None  # of a shard that has a primary
         kind = nodes.kind_of(node)
-        found = max(0.0, kind.surrogate.latency(load, 0.5) - 2.0 * kind.one_way_ms)
+        found = max(0.0, kind.surrogate.latency(float(load[node]), 0.5) - 2.0 * kind.one_way_ms)
         return Estimate(found, found, found)
 
     def follow(done: LoadStep) -> None:
@@ -212,32 +214,26 @@ def _have_replicas_follow(cluster: Cluster) -> None:
         # The primary gets all writes, and what reads the replicas don't get.
         share = min(1.0, writes / max(1.0 - slots.replica_share, 1e-9))
         for shard in slots.shards if slots.replica_share else ():
-            primary = slots.primary[shard]
-            assert primary is not None  # `shards` are those that have one
-            rate = share * done.commands_answered[primary] / done.length_s
+            rate = share * float(done.commands_answered[slots.primary[shard]]) / done.length_s
             for node in slots.replicas(shard):
-                busy[node] = float(min(1.0, rate * nodes.kind_of(node).replicated_write_s))
-        for node in claims.keys() | busy.keys():
-            if node not in claims:
-                claims[node] = nodes.occupy(node, 0.0)
-            claims[node].change(busy.get(node, 0.0))
+                busy[node] = min(1.0, rate * nodes.kind_of(node).replicated_write_s)
+        for node in busy.keys() - claims.keys():
+            claims[node] = nodes.occupy(node, 0.0)
+        for node, claim in claims.items():
+            claim.change(busy.get(node, 0.0))
         if busy:
             node = max(busy, key=lambda each: float(done.utilisation[each]))
-            primary = slots.primary[int(nodes.shard[node])]
-            assert primary is not None
-            sent, served = (
-                inside_ms(each, float(done.utilisation[each])) for each in (primary, node)
-            )
-            near = None if between_zones else nodes.kind_of(node).one_way_ms
-            old_ms.append(seen_after_ms(sent, served, one_way_ms=near))
-            took.append(max(busy.values()))
+            sent = inside_ms(slots.primary[int(nodes.shard[node])], done.utilisation)
+            near = None if far else nodes.kind_of(node).one_way_ms
+            old = seen_after_ms(sent, inside_ms(node, done.utilisation), one_way_ms=near)
+            told.append((max(busy.values()), old))
 
     def tell() -> None:
-        if not took:
+        if not told:
             return
         note = "of the busiest replica’s main thread, while replicas are read from"
-        cluster.record.fact("writes of primaries take", fmean(took), "share", note)
-        ends = (fmean(getattr(each, end) for each in old_ms) for end in ("value", "low", "high"))
+        cluster.record.fact("writes of primaries take", fmean(n for n, _ in told), "share", note)
+        ends = (fmean(getattr(old, end) for _, old in told) for end in ("value", "low", "high"))
         note = "median of the busiest replica, while it keeps up"
         cluster.record.fact("reads of replicas are old by", Estimate(*ends), "ms", note)
 
