@@ -46,6 +46,8 @@ FOLDER = Path("evidence/replica_reads")
 """A folder per host: its profile, and what was measured."""
 ARTEFACT = Path("docs/accuracy/replica-reads.json")
 ENGINES = ("valkey-9.1.2", "redis-7.0.15")
+WITH_RATES = "valkey-9.1.2"
+"""Whose valkey-benchmark keeps a rate (`--rps`)."""
 KEYS, VALUE_BYTES, CLIENTS = 10_000, 512, 20
 SETTLE_S, WINDOW_S, WINDOWS = 0.3, 0.5, 3
 STAMPS = 150
@@ -72,7 +74,7 @@ def measure(asked: Asked) -> Files:
     """Measure on this host; `ENGINES` is as in the study generations."""
     with rounds.engines_at_hand() as (_, engines):
         host = capture_host(progress=asked.progress)
-        program = rounds.tool_of(engines, TOOL)
+        program = rounds.engine_of(engines, WITH_RATES).folder / TOOL
         rows: list[dict[str, Any]] = []
         for id_ in asked.only or ENGINES:
             asked.progress(id_)
