@@ -139,7 +139,7 @@ def _umask() -> int:
     return mask
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """Safe dumper that writes no anchors, so that the file reads top to bottom."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002

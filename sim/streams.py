@@ -16,6 +16,8 @@ Source: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random num
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,9 +50,14 @@ def draw4(
         How many draws of this stream and purpose came before.
     """
     # Integers of NumPy would overflow below.
-    c0, c1 = int(index) & _MASK, int(index) >> 32 & _MASK
-    c2, c3 = int(stream) & _MASK, int(purpose) & _MASK
-    k0, k1 = int(seed) & _MASK, int(replication) & _MASK
+    return _words(int(seed), int(replication), int(stream), int(purpose), int(index))
+
+
+def _words(seed: int, replication: int, stream: Any, purpose: int, index: int) -> Any:
+    """The words of one stream, or the (streams,) words of an array of uint64."""
+    c0, c1 = index & _MASK, index >> 32 & _MASK
+    c2, c3 = stream & _MASK, purpose & _MASK
+    k0, k1 = seed & _MASK, replication & _MASK
     for _ in range(_ROUNDS):
         product_0 = _MULTIPLIER_0 * c0
         product_1 = _MULTIPLIER_1 * c2
@@ -80,6 +87,15 @@ def uniform(seed: int, replication: int, stream: int, purpose: int, index: int) 
     """A uniform number in (0, 1) with a full significand; the address is that of `draw4`."""
     high, low, _, _ = draw4(seed, replication, stream, purpose, index)
     return to_unit_wide(high, low)
+
+
+def uniforms(
+    seed: int, replication: int, streams: Sequence[int], purpose: int, index: int
+) -> np.ndarray:
+    """(streams,) numbers, each as `uniform` gives it for its stream."""
+    each = np.array(streams, dtype=np.uint64)
+    high, low, _, _ = _words(seed, replication, each, purpose, index)
+    return ((high << 20 | low >> 12) + 0.5) * _TWO_TO_MINUS_52
 
 
 def exponential_ps(unit: float, mean_ps: float) -> int:

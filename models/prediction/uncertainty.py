@@ -20,7 +20,7 @@ from scipy.special import ndtri
 
 from forecache.hwprofiles.quantity import ranges_of
 from forecache.hwprofiles.schema import HostProfile
-from forecache.sim.streams import uniform
+from forecache.sim.streams import uniforms
 
 from ..engines.generator import GeneratorProfile
 from ..engines.profile import EngineProfile, load_engine
@@ -55,8 +55,8 @@ def moved(bounds: Range, z: float) -> float:
 class Drawn(Protocol):
     """By how many standard errors each uncertain number is off, by its name."""
 
-    def normal(self, name: str) -> float:
-        """The step of a number that depends on no other."""
+    def normals(self, names: Sequence[str]) -> Sequence[float]:
+        """(names,) steps of numbers that depend on no other."""
 
     def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:
         """(names,) steps of numbers that depend on each other."""
@@ -70,29 +70,35 @@ class Draw(NamedTuple):
 
     def normal(self, name: str) -> float:
         """The standard normal number of a name, independent of those of all other names."""
-        return _normal(self.seed, self.number, zlib.crc32(name.encode()))
+        return self.normals([name])[0]
+
+    def normals(self, names: Sequence[str]) -> Sequence[float]:
+        """(names,) of them, all at once."""
+        return _normals(self.seed, self.number, tuple(names))
 
     def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:
         """(names,) normal numbers with a covariance, made of the independent ones."""
-        return np.asarray(symmetric_root(covariance) @ [self.normal(name) for name in names])
+        return np.asarray(symmetric_root(covariance) @ self.normals(names))
 
 
 # All systems of a plan or a sweep draw the same.
-@lru_cache(maxsize=1 << 14)
-def _normal(seed: int, number: int, stream: int) -> float:
-    return float(ndtri(uniform(seed, number, stream, _NUMBERS, 0)))
+@lru_cache(maxsize=1 << 10)
+def _normals(seed: int, number: int, names: tuple[str, ...]) -> list[float]:
+    streams = [zlib.crc32(name.encode()) for name in names]
+    found: list[float] = ndtri(uniforms(seed, number, streams, _NUMBERS, 0)).tolist()
+    return found
 
 
 class Steps(dict[str, float]):
     """Steps that somebody chose, by name; numbers that are not named stay where they are."""
 
-    def normal(self, name: str) -> float:
-        """The step of a name."""
-        return self.get(name, 0.0)
+    def normals(self, names: Sequence[str]) -> Sequence[float]:
+        """(names,) steps."""
+        return [self.get(name, 0.0) for name in names]
 
     def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:  # noqa: ARG002
         """(names,) steps; that they go together is up to who chose them."""
-        return np.array([self.normal(name) for name in names])
+        return np.array(self.normals(names))
 
 
 class RecordedSteps:
@@ -109,10 +115,11 @@ class RecordedSteps:
         self.steps: dict[str, float] = {}
         self._together: list[tuple[list[str], np.ndarray]] = []
 
-    def normal(self, name: str) -> float:
-        """The step of a number that depends on no other."""
-        self.steps[name] = self._draw.normal(name)
-        return self.steps[name]
+    def normals(self, names: Sequence[str]) -> Sequence[float]:
+        """(names,) steps of numbers that depend on no other."""
+        found = self._draw.normals(names)
+        self.steps.update(zip(names, found, strict=True))
+        return found
 
     def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:
         """(names,) steps of numbers that depend on each other."""
@@ -140,7 +147,8 @@ def draw_ranges(part: str, ranges: Mapping[str, Range], draw: Drawn) -> dict[str
     part
         Whose numbers they are, since an engine and a load generator share names.
     """
-    return {n: moved(bounds, draw.normal(f"{part}.{n}")) for n, bounds in ranges.items()}
+    steps = draw.normals([f"{part}.{name}" for name in ranges])
+    return {n: moved(ranges[n], z) for n, z in zip(ranges, steps, strict=True)}
 
 
 _PARTS = {"work": "engine", "generator": "load_generator"}

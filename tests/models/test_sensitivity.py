@@ -200,7 +200,7 @@ def test_steps_of_a_draw_make_the_numbers_of_that_draw(here: bool) -> None:
     names, covariance_of = system.uncertain_steps()
     assert here == system.observed_here
     draw = Draw(1, 3)
-    steps = symmetric_root(covariance_of) @ [draw.normal(name) for name in names]
+    steps = symmetric_root(covariance_of) @ draw.normals(names)
     given = dict(zip(names, steps.tolist(), strict=True))
     drawn, made = system.numbers(draw=3), system.numbers_at(given)
     assert made.disk == pytest.approx(drawn.disk)

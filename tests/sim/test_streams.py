@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forecache.sim.streams import draw4, exponential_ps, to_unit, to_unit_wide, uniform
+from forecache.sim.streams import draw4, exponential_ps, to_unit, to_unit_wide, uniform, uniforms
 from tests.sim import native_functions
 
 WORDS = st.integers(0, 2**32 - 1)
@@ -52,6 +52,15 @@ def test_c_code_and_python_see_the_same_bits(address: tuple[int, int, int, int, 
     assert native_functions.to_unit(words[0]) == to_unit(words[0])
     assert native_functions.uniform(*address) == unit
     assert native_functions.exponential_ps(unit, 1e9) == exponential_ps(unit, 1e9)
+
+
+@given(ADDRESSES, st.lists(WORDS, max_size=5))
+def test_many_streams_at_once_have_the_same_bits(
+    address: tuple[int, int, int, int, int], streams: list[int]
+) -> None:
+    seed, replication, _, purpose, index = address
+    expected = [uniform(seed, replication, stream, purpose, index) for stream in streams]
+    assert uniforms(seed, replication, streams, purpose, index).tolist() == expected
 
 
 @given(ADDRESSES)
