@@ -49,7 +49,7 @@ help:
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
 	@echo "make test          ruff, mypy on the installed package and evidence/, pytest"
 	@echo "make browser       the page of explore and the search of the site in chromium, pictures in build/explore/"
-	@echo "make verification  closed forms, interval coverage, random scenarios, damaged inputs"
+	@echo "make verification  closed forms, interval coverage, random scenarios, damaged inputs, long tests"
 	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
 	@echo "make evidence      list the studies of accuracy; STUDY=x runs one, ONLY=y a part of it"
 	@echo "make accuracy      run all studies that can run here: hours, and nothing else should run"
@@ -80,7 +80,7 @@ format: $(VENV)/.ready-dev
 types: build/.types-checked
 
 pytest: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "not browser" $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "not browser and not long" $(PYTEST_FLAGS)
 
 browser: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -m browser tests/reports/test_explore_browser.py tests/test_site_search.py
@@ -99,6 +99,7 @@ pages: $(VENV)/.ready
 	$(BIN)/python -m evidence --pages
 
 verification: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest --numprocesses $(JOBS) -m long
 	$(BIN)/python -m verification $(VERIFICATION_FLAGS)
 
 benchmark: $(VENV)/.ready-benchmark

@@ -128,7 +128,7 @@ def _fork(pool: ProcessPoolExecutor) -> None:
     """
     held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
     try:
-        pool.submit(usable_cores)  # with the first call all are forked, by this thread
+        pool.submit(os.getpid)  # with the first call all are forked, by this thread
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
 

@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from forecache.sim import processes
+
 pytest_plugins = ["tests.live_engine", "tests.turns"]
 
 # Set before anything imports matplotlib: no test may need a display.
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Nor NumPy: threads of its own wait for each other where another test has the core.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The first example may simulate what others share, so time per example says nothing. `ci` repeats
 # the same examples in every run; `HYPOTHESIS_PROFILE=explore` looks for new ones.
@@ -31,6 +35,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What a run keeps for the next one, it keeps for the tests only."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _in_this_process() -> Iterator[None]:
+    """Tests run beside each other, so that an answer has one core. `--jobs` asks for processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "usable_cores", lambda: 1)
         yield
 
 

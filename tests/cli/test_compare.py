@@ -2,11 +2,16 @@
 
 import json
 
+import pytest
+
+from tests.models.conftest import short_runs as short_runs
+
 from .conftest import Run
 
 PAIR = ("examples/compare.yaml", "examples/compare/after.yaml")
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_a_pair_fits_eighty_columns_and_json_has_the_same(forecache: Run) -> None:
     done = forecache("compare", *PAIR, "-q", COLUMNS="80")
     assert done.returncode == 0

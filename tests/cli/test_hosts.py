@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.models.conftest import short_runs as short_runs
+
 from .conftest import Run
 
 
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("verb", ["simulate", "recommend"])
 def test_answers_say_whose_times_they_took(forecache: Run, tmp_path: Path, verb: str) -> None:
     lines = ["host: i3.large", "engine: valkey", "io_threads: 1"]

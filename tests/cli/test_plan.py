@@ -9,6 +9,10 @@ import forecache
 from forecache import cli
 from forecache.hwprofiles.files import dump_yaml
 from forecache.sim.errors import InputError
+from tests.models.conftest import short_runs as short_runs
+from tests.models.test_plan import brief as brief
+
+pytestmark = pytest.mark.usefixtures("short_runs", "brief")
 
 TOO_MUCH = {
     "kind": "plan",

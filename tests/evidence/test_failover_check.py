@@ -37,6 +37,7 @@ def test_times_are_those_of_the_first_node_that_noticed() -> None:
     assert set(read_logs(["", ""], 0.0).values()) == {None}
 
 
+@pytest.mark.long
 def test_what_was_predicted_is_what_is_predicted_now() -> None:
     written = json.loads(PREDICTED.read_text())
     assert len(written) == len(TRIALS)

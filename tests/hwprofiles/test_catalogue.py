@@ -6,11 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-import yaml
 
 from evidence.documents.hosts import page as document
 from forecache.hwprofiles import list_hosts, list_instances, load_host
-from forecache.hwprofiles.files import parse
+from forecache.hwprofiles.files import dump_yaml, load_yaml, parse, read_yaml
 from forecache.hwprofiles.quantity import Curve, Quantity, evaluate
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
@@ -128,7 +127,7 @@ def test_a_walk_curve_and_neighbours_become_part_of_the_speed() -> None:
     assert hash(speed) != hash(plain)
     with pytest.raises(InputError, match="'walk_curve'"):
         host.speed({"walk_curve": 1.0})
-    assert parse(HostProfile, yaml.safe_load(changed.to_yaml()), file="x") == changed
+    assert parse(HostProfile, load_yaml(changed.to_yaml()), file="x") == changed
 
 
 # What a slower processor leaves as it is: sizes, counts, prices, bandwidths, the network, how long
@@ -223,7 +222,7 @@ def test_every_instance_loads() -> None:
 def test_an_instance_survives_its_own_file(family: str) -> None:
     name = next(name for name, row in INSTANCES.items() if row.family == family)
     host = load_host(name)
-    assert parse(HostProfile, yaml.safe_load(host.to_yaml()), file=name) == host
+    assert parse(HostProfile, load_yaml(host.to_yaml()), file=name) == host
 
 
 @pytest.mark.parametrize(
@@ -297,9 +296,9 @@ def test_a_profile_file_is_a_host(tmp_path: Path) -> None:
 def test_a_wrong_profile_says_what_is_wrong(
     tmp_path: Path, change: dict[str, object], part: str
 ) -> None:
-    data = yaml.safe_load(HOSTS["graviton3"].to_yaml()) | change
+    data = load_yaml(HOSTS["graviton3"].to_yaml()) | change
     file = tmp_path / "wrong.yaml"
-    file.write_text(yaml.safe_dump(data))
+    file.write_text(dump_yaml(data))
     with pytest.raises(InputError) as caught:
         load_host(file)
     assert str(file) in str(caught.value)
@@ -317,7 +316,7 @@ def test_no_number_stems_from_what_models_are_validated_with() -> None:
     files = sorted((CHECKOUT / "calibration" / "validate" / "datasets").glob("*.yaml"))
     assert len(files) > 10
     for file in files:
-        for point in yaml.safe_load(file.read_text(encoding="utf-8"))["points"]:
+        for point in read_yaml(file)["points"]:
             rate = (point.get("observed") or {}).get("throughput_rps")
             if point.get("role") == "validation" and rate:
                 assert str(round(rate)) not in text, (file.name, rate)

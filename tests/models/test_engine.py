@@ -106,6 +106,7 @@ def test_a_newer_version_is_taken_as_the_newest_known(name: str, version: str, n
     assert f"{name} {known.version}" in words
 
 
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("verb", ["simulate", "memory", "recommend"])
 def test_every_answer_says_what_a_newer_version_is_taken_as(
     verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from forecache.hwprofiles.files import dump_yaml
+from forecache.hwprofiles.files import dump_yaml, load_yaml, read_yaml
 from forecache.models.engines import profile as profiles
 from forecache.models.engines.profile import WORK_NAMES, list_engines, load_engine
 from forecache.sim.errors import InputError
@@ -30,7 +29,7 @@ OWN = {
 def example() -> dict[str, Any]:
     """The file that the page shows."""
     [block] = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    data: dict[str, Any] = yaml.safe_load(block)
+    data: dict[str, Any] = load_yaml(block)
     return data
 
 
@@ -70,7 +69,7 @@ def test_the_example_of_the_page_is_valkey_9_1_with_what_it_says(tmp_path: Path)
 def test_shipped_files_repeat_no_work_of_the_profile_they_name() -> None:
     folder = Path(profiles.__file__).parent
     for path in folder.glob("*.yaml"):
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = read_yaml(path)
         if "widen" not in data.get("reuse", {}):
             continue
         own = {name: data.pop(name, {}) for name in ("work", "commands")}
@@ -165,14 +164,14 @@ def test_a_file_that_cannot_be_completed_is_told(
 )
 def test_a_version_that_is_none_is_told(tmp_path: Path, change: dict[str, Any], told: str) -> None:
     shipped = Path(profiles.__file__).parent / "redis-7.2.yaml"
-    data = yaml.safe_load(shipped.read_text(encoding="utf-8")) | change
+    data = read_yaml(shipped) | change
     with pytest.raises(InputError, match=told):
         loaded(tmp_path, data)
 
 
 def test_a_file_of_redis_without_a_version_is_told(tmp_path: Path) -> None:
     shipped = Path(profiles.__file__).parent / "redis-8.4.yaml"
-    data = yaml.safe_load(shipped.read_text(encoding="utf-8"))
+    data = read_yaml(shipped)
     del data["version"]
     with pytest.raises(InputError, match="the field 'version' is missing"):
         loaded(tmp_path, data)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from forecache.hwprofiles.files import dump_yaml, read_yaml
 from forecache.models.advice.answers import explain, recommend
 from forecache.models.engines.profile import load_engine
 from forecache.models.node.policies import POLICIES, SINGLE_THREAD
@@ -38,9 +38,9 @@ def added() -> Iterator[str]:
 def engine(tmp_path: Path, checkout: Path) -> str:
     """An engine's file that names the example."""
     file = checkout / "models" / "engines" / "valkey-8.0.yaml"
-    profile = yaml.safe_load(file.read_text(encoding="utf-8"))
+    profile = read_yaml(file)
     path = tmp_path / "example.yaml"
-    path.write_text(yaml.safe_dump({**profile, "id": "example", "policy": IDLE_HELPERS.name}))
+    path.write_text(dump_yaml({**profile, "id": "example", "policy": IDLE_HELPERS.name}))
     return str(path)
 
 

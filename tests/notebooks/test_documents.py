@@ -30,6 +30,7 @@ def test_the_notebooks_that_the_documentation_names_are_there(checkout: Path) ->
     assert len(NOTEBOOKS) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs_and_shows_what_is_committed(path: Path) -> None:
     committed = nbformat.read(path, as_version=4)

@@ -37,6 +37,8 @@ from forecache.reports.explore.view import Answer, Results
 from forecache.reports.text.formats import rate_unit
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate
+from tests.models.conftest import short_runs as short_runs
+from tests.models.conftest import shorten
 
 SMALL: dict[str, Any] = {
     "host": "c7g.large",
@@ -55,12 +57,15 @@ def question(*scenarios: dict[str, Any], **further: Any) -> job.PageState:
 @pytest.fixture(scope="module")
 def pair() -> tuple[list[job.Message], Answer, Results]:
     """Everything that is said of two scenarios, and what becomes of it."""
-    messages = list(job.answered(question(SMALL, SMALLER)))
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch)
+        messages = list(job.answered(question(SMALL, SMALLER)))
     answer, results = Answer(), Results()
     answer.take(messages, results)
     return messages, answer, results
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_simulated_points_are_those_of_simulate(
     pair: tuple[list[job.Message], Answer, Results],
 ) -> None:

@@ -42,6 +42,7 @@ def test_engines_of_ten_generations_and_memcached_were_observed() -> None:
     assert size_bytes < 3 * 2**20, "compact"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_a_shipped_profile_is_what_its_bundle_gives(folder: Path) -> None:
     shipped = load_engine(folder.name)
