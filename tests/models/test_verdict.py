@@ -105,18 +105,18 @@ def test_a_slow_command_of_more_than_a_second_is_a_stop() -> None:
 
 
 def test_a_saving_child_needs_a_cpu_too() -> None:
-    saves = {"persistence": {"snapshot": {"every_s": 60, "child_s": 30}}}
+    saves = {"persistence": {"snapshot": {"every_s": 600, "child_s": 300}}}
     alone = unmet(point(host="r7g.medium", workload=at_rate(5_000), **saves))
     assert (alone.what, alone.available) == ("CPUs", 1)
     assert alone.needed == pytest.approx(1.04, abs=0.02)
-    assert "for 30 seconds of every 60 seconds" in alone.sentence
+    assert "for 5 minutes of every 10 minutes" in alone.sentence
     assert "latencies leave out" in alone.sentence
     assert point(host="r7g.medium", workload=at_rate(5_000)).holds
     assert point(host="r7g.large", workload=at_rate(5_000), **saves).holds
 
 
 def test_io_threads_a_quota_and_a_generator_count_beside_a_saving_child() -> None:
-    saves = {"persistence": {"snapshot": {"every_s": 60, "child_s": 30}}}
+    saves = {"persistence": {"snapshot": {"every_s": 600, "child_s": 300}}}
     busy = {"io_threads": 2, "workload": {"clients": 200}}
     threads = unmet(point(host="r7g.large", **saves, **busy))
     assert threads.needed == pytest.approx(3.0, abs=0.1)
