@@ -45,6 +45,7 @@ def test_a_list_follows_an_empty_line(page: Path, checkout: Path) -> None:
     assert wrong == []
 
 
+@pytest.mark.long
 def test_the_whole_site(tmp_path: Path) -> None:
     site = tmp_path / "site"
     build(site, tmp_path / "source")

@@ -469,13 +469,21 @@ def test_extra_cost_stays_a_cost() -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Captures over small working sets: what comes out is not right, but comes out the same way."""
+    """Small and short captures: what comes out is not right, but comes out the same way."""
     everything = memory.working_sets
     monkeypatch.setattr(memory, "working_sets", lambda _: everything(2**21, 16384)[::3])
     monkeypatch.setattr(collect, "CHAINS", (1, 4))
     monkeypatch.setattr(collect, "_WATCH_S", 0.1)
     monkeypatch.setattr(collect, "_REGIONS", (2**22, 2**23))
     monkeypatch.setattr(collect, "_PAUSES_MS", (0.5, 2.0))
+    monkeypatch.setattr(collect, "_WINDOWS_A_ROUND", 2)
+    monkeypatch.setattr(collect, "_WINDOW_REPETITIONS", 10)
+    monkeypatch.setattr(collect, "PEER_CONNECTIONS_MEASURED", collect.PEER_CONNECTIONS_MEASURED[:2])
+    monkeypatch.setattr(collect, "_PEER_MESSAGES", 600)
+    monkeypatch.setattr(collect, "_SLEEPERS_A_ROUND", 1)
+    monkeypatch.setattr(collect, "_MESSAGES_TO_SLEEPERS", 100)
+    monkeypatch.setattr(collect, "_TICK_STOPS_US", 20_000.0)
+    monkeypatch.setattr(collect, "_SETTLE_S", 0.0)
 
 
 @pytest.mark.usefixtures("quick")
