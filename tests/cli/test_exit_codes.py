@@ -17,7 +17,10 @@ NODE: dict[str, Any] = {"host": "r7g.large", "engine": "valkey", "engine_version
 HOLDS = NODE | {"io_threads": 1, "workload": RATE}
 TOO_MUCH_DATA = HOLDS | {"workload": RATE | {"keys": 20_000_000, "value_bytes": 800}}
 OVERLOADED = HOLDS | {"workload": RATE | {"rate_rps": 2_000_000}}
-SAVES = HOLDS | {"host": "r7g.medium", "persistence": {"snapshot": {"every_s": 600, "child_s": 300}}}
+SAVES = HOLDS | {
+    "host": "r7g.medium",
+    "persistence": {"snapshot": {"every_s": 600, "child_s": 300}},
+}
 MISSES = HOLDS | {"slo": {"p99_ms": 0.01}}
 SWEEP = HOLDS | {"workload": RATE | {"rate_rps": {"sweep": [5_000, 2_000_000]}}}
 

@@ -434,6 +434,7 @@ def test_a_scenario_without_a_sweep_gets_the_threads_its_cores_allow() -> None:
 QUICK: dict[str, Any] = {**BASE, "io_threads": {"sweep": [1, 3]}}
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_an_slo_that_nothing_meets_is_infeasible() -> None:
     with pytest.raises(InfeasibleError) as caught:
         recommend({**QUICK, "slo": {"p99_ms": 0.01}})
@@ -452,6 +453,7 @@ def test_recommend_takes_a_sweep_over_threads_only() -> None:
         recommend({**BASE, "workload": {"pipeline": {"sweep": [1, 4]}}})
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_a_recommendation_from_the_model_is_whole() -> None:
     answer = recommend({**QUICK, "slo": {"p99_ms": 5.0}})
     points = {point.given["io_threads"]: point for point in answer.points}
@@ -472,6 +474,7 @@ def test_a_recommendation_from_the_model_is_whole() -> None:
             assert all(math.isfinite(number) for number in estimate.to_dict().values())
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_simulate_gives_a_point_for_each_of_the_sweep() -> None:
     swept = {**BASE, "io_threads": 1, "workload": {"clients": {"sweep": [10, 40]}}}
     answer = simulate(swept)
@@ -479,6 +482,7 @@ def test_simulate_gives_a_point_for_each_of_the_sweep() -> None:
     assert answer.points == simulate(swept).points
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_a_load_curve_of_pipelines_starts_from_what_single_requests_allow() -> None:
     [(case, system)] = load_cases({**BASE, "workload": {"clients": 50, "pipeline": 32}})
     alone = case.scenario.model_copy(

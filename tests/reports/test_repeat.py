@@ -34,8 +34,8 @@ slo: {p99_ms: 20.0}
 
 
 @pytest.fixture
-def studied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_runs: None) -> Study:
-    """A study of which nothing is measured: its host and engine are those of the catalogue."""
+def unmeasured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_runs: None) -> None:
+    """Studies measure nothing: their host and engine are those of the catalogue."""
     del short_runs
     file = tmp_path / "measured.yaml"
     file.write_text(load_host("zen3-milan").to_yaml(), encoding="utf-8")
@@ -56,11 +56,17 @@ def studied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_runs: None) -
     for name, made in replaced.items():
         monkeypatch.setattr(study_module, name, made)
     monkeypatch.setattr(Drawer, "draw", lambda *_, **__: None)
+
+
+@pytest.fixture
+def studied(tmp_path: Path, unmeasured: None) -> Study:
+    """A study of which nothing is measured."""
+    del unmeasured
     return study_of(SCENARIO, tmp_path)
 
 
 def study_of(text: str, folder: Path) -> Study:
-    """A study of a scenario, as `studied` has replaced what measures."""
+    """A study of a scenario, where `unmeasured` has replaced what measures."""
     scenario = folder / "asked.yaml"
     scenario.write_text(text, encoding="utf-8")
     return study_module.study(scenario, out=folder / "study", seed=3)
@@ -130,13 +136,12 @@ def test_the_last_pages_says_how_to_measure_again(studied: Study, tmp_path: Path
     assert "@software{forecache" in "".join(each.extract_text() for each in reader.pages)
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_a_study_has_what_its_scenario_names_wherever_it_is_taken(
-    studied: Study,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    del studied
     hosts = tmp_path / "hosts"
     hosts.mkdir()
     (hosts / "host.yaml").write_text(load_host("graviton3").to_yaml(), encoding="utf-8")
