@@ -68,12 +68,8 @@ class Draw(NamedTuple):
     seed: int
     number: int
 
-    def normal(self, name: str) -> float:
-        """The standard normal number of a name, independent of those of all other names."""
-        return self.normals([name])[0]
-
     def normals(self, names: Sequence[str]) -> Sequence[float]:
-        """(names,) of them, all at once."""
+        """(names,) standard normal numbers, each independent of those of all other names."""
         return _normals(self.seed, self.number, tuple(names))
 
     def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:

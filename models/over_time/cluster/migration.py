@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -188,6 +189,7 @@ class MigrationProfile(WorkProfile):
         return MigrationWork(**numbers).at_rate(rate_per_ns / self.drawn_rate(draw))
 
 
+@cache
 def load_migration_profile(name: str) -> MigrationProfile:
     """A shipped profile: `redis-key-by-key` or `valkey-atomic`."""
     files = shipped("forecache.models.over_time.cluster", "migration_work")

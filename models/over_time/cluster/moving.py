@@ -138,7 +138,7 @@ class Mover:
         def chosen(field: str, bounds: Range) -> float:
             if draw is None or field in event.model_fields_set:
                 return float(getattr(event, field))
-            return moved(bounds, draw.normal(field))
+            return moved(bounds, draw.normals([field])[0])
 
         return MovingNumbers(
             work=profile.on(rate_per_ns(self.cluster, draw), draw=draw),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from pydantic import Field
 
@@ -132,16 +133,17 @@ class SyncProfile(WorkProfile):
         numbers |= draw_ranges(part, ranges_of(self.work), draw)
         # Student's t, as wide as the normal numbers that draws are.
         for step, error in (("save", self.errors.save), ("load", self.errors.load)):
-            factor = math.exp(error.half_width / Z95 * draw.normal(f"{part}, {step}"))
+            factor = math.exp(error.half_width / Z95 * draw.normals([f"{part}, {step}"])[0])
             for name in numbers:
                 if name.startswith(f"{step}_"):
                     numbers[name] *= factor
         late_ms = self.errors.wait_ms * student_factor(self.errors.load.points) / Z95
-        wait_ms = numbers.get("wait_ms", 0.0) + late_ms * draw.normal(f"{part}, wait")
+        wait_ms = numbers.get("wait_ms", 0.0) + late_ms * draw.normals([f"{part}, wait"])[0]
         numbers["wait_ms"] = max(0.0, wait_ms)
         return SyncWork(**numbers).at_rate(rate_per_ns / self.drawn_rate(draw))
 
 
+@cache
 def load_sync_profile(engine: str) -> SyncProfile:
     """The shipped profile of `valkey`, or `redis` for everything that is like it."""
     name = "valkey" if engine == "valkey" else "redis"

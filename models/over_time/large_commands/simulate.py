@@ -422,7 +422,7 @@ def _speeds(
 def _first_touch_ns(given: Server | ClientData, draw: Drawn | None) -> float:
     if draw is None or "first_touch_ns" in given.model_fields_set:
         return given.first_touch_ns
-    return moved(FIRST_TOUCH_RANGE_NS, draw.normal("first touch of a page"))
+    return moved(FIRST_TOUCH_RANGE_NS, draw.normals(["first touch of a page"])[0])
 
 
 def _engine_work(profile: EngineProfile, draw: Drawn | None) -> EngineWork:
@@ -445,7 +445,7 @@ def _link(
         path = Path([constant(given.gbit_per_s)])
     one_way = max(host.network_one_way_us, far.network_one_way_us)
     if local:
-        z = 0.0 if draw is None else draw.normal("one way on one host")
+        z = 0.0 if draw is None else draw.normals(["one way on one host"])[0]
         one_way = moved(_LOOPBACK_RANGE_US, z)
     return TransferLink(
         path=path,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -165,6 +166,7 @@ def known_versions() -> list[str]:
     return sorted(shipped("forecache.models.over_time.serverless", "versions"))
 
 
+@cache
 def load_version(name: str) -> ServiceVersion:
     """A version's file."""
     files = shipped("forecache.models.over_time.serverless", "versions")

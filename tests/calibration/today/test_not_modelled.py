@@ -23,6 +23,7 @@ from forecache.models.plan.schema import PlanDemand
 from forecache.models.scenario.schema import Scenario
 from forecache.sim.errors import NotKnownError
 from forecache.sim.statistics import Estimate
+from tests.models.conftest import short_runs as short_runs
 
 ROOT = Path(__file__).parents[3]
 BILL = ROOT / "examples" / "bill"
@@ -177,6 +178,7 @@ def test_items_of_ranges_are_those_with_which_replies_are_what_was_sent(read: Re
 UNKNOWN = info(get=GETS, sort=(500, 38_000))
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_neither_ceiling_nor_export_and_exit_code_eight(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_scenario_that_says_the_operations_is_enough(
     assert isinstance(caught.value.result, TodayAnswer)
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_what_nodes_measured_stands_for_what_is_not_modelled(tmp_path: Path) -> None:
     node = tmp_path / "node.txt"
     # A thousand times as much in the same time: enough for its times to tell what they take.
