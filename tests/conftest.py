@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_collection_finish() -> None:
-    """What is imported and collected stays: nobody looks through it for garbage again."""
+    """What has been imported and collected stays, so that looking for garbage may leave it out."""
     gc.collect()
     gc.freeze()
 
@@ -47,7 +47,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _in_this_process() -> Iterator[None]:
-    """Tests run beside each other, so that an answer has one core. `--jobs` asks for processes."""
+    """Tests run beside each other, so that an answer has one core unless it asks for more."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "usable_cores", lambda: 1)
         yield
