@@ -20,7 +20,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from forecache import verbs
-from forecache.output import check_file_target, check_folder_target, check_report_target
+from forecache.output import (
+    check_figures_target,
+    check_file_target,
+    check_folder_target,
+    check_report_target,
+)
 from forecache.progress import Progress
 from forecache.sim.errors import ForecacheError, IncompleteError, InfeasibleError, NotKnownError
 from forecache.verbs import VERBS
@@ -52,6 +57,8 @@ def command(name: str) -> click.Command:
         if isinstance(option, click.Option) and option.help:
             option.help = _with_options(option.help, words)
     options: list[click.Parameter] = [click.Option(["--json", "as_json"], is_flag=True, help=_JSON)]
+    if name in WITH_POINTS:
+        options = [*_points_options(), *options]
     if "ready" not in parameters:
         has_progress = "progress" in parameters
         text = "No progress messages." if has_progress else _NO_PROGRESS
@@ -340,6 +347,31 @@ EXTRA: dict[str, dict[str, click.Parameter]] = {
 }
 """What only the command line takes, or takes in place of a parameter of the same name, by verb."""
 
+WITH_POINTS = (
+    *("observe", "calibrate", "validate", "simulate", "recommend", "explain", "compare", "check"),
+    *("memory", "cost", "plan"),
+)
+"""Verbs whose answers have tables of points; from Python these are `plot` and `to_frame`."""
+
+
+def _points_options() -> list[click.Parameter]:
+    return [
+        _path(
+            "--figures",
+            "Also write every figure of the answer into this folder, as PDF, SVG and PNG, as wide "
+            "as a column of 3.5 inches. Needs `pip install 'forecache[paper]'`.",
+            metavar="DIR",
+        ),
+        _path(
+            "--data",
+            "Also write every table of the answer into this folder, as CSV, and as Parquet where "
+            "pyarrow is installed. Names of columns include the unit.",
+            metavar="DIR",
+        ),
+        _flag("--csv", help="Print the points as CSV, with all intervals, in place of the text."),
+    ]
+
+
 _new_folder = partial(check_folder_target, must_be_new=True)
 TARGETS: dict[str, Callable[..., Path]] = {
     "profile.out": check_file_target,
@@ -351,12 +383,13 @@ TARGETS: dict[str, Callable[..., Path]] = {
     "plan.ceiling": check_file_target,
     "report.pdf": partial(check_report_target, endings=(".pdf",)),
     "report.html": partial(check_report_target, endings=(".html",)),
-    "report.figures": check_folder_target,
-    "report.data": check_folder_target,
+    ".figures": check_figures_target,
+    ".data": check_folder_target,
     "study.out": check_folder_target,
     "sweep.out": check_folder_target,
 }
-"""What is written, and what refuses it before any work if that is impossible."""
+"""What is written, of one verb or of any, and what refuses it before any work if that is
+impossible."""
 
 
 # --- arguments of functions ----------------------------------------------------------------------
@@ -499,11 +532,13 @@ def _run(name: str, /, **given: Any) -> None:
     """Call the function of a verb, and print its answer or as much of one as an error has."""
     from .printing import file_states, print_address, print_answer, refuse_unmet
 
+    if given.get("csv") and given["as_json"]:
+        raise click.UsageError("give either --csv or --json, not both.")
     typed = ARGUMENTS[name](given) if name in ARGUMENTS else given
     written = [given["report"]] if given.get("report") is not None else []
     for target, check in TARGETS.items():
         verb, option = target.split(".")
-        if verb == name and given[option] is not None:
+        if verb in (name, "") and given.get(option) is not None:
             written.append(check(given[option], option=f"--{option}"))
     if given.get("print_recipe"):
         recipe = verbs.recipe(**{key: given[key] for key in ("engine", "design", "host", "tool")})

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import html
-import re
 import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from .progress import COUNTED, TimeLeft
 
 if TYPE_CHECKING:
     from forecache.models.results.displayed import Displayed
@@ -55,7 +56,6 @@ def in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-_OF = re.compile(r"([\d,]+) of ([\d,]+)")
 _SHORTEST_S = 0.1
 """Between two changes of the bar."""
 
@@ -72,12 +72,14 @@ class ProgressBar:
         self._html = HTML
         self._started_s = time.monotonic()
         self._shown_s = -_SHORTEST_S
+        self._left = TimeLeft()
         self._handle = display(HTML(""), display_id=True)
 
     def __call__(self, message: str) -> None:
         """Show one step."""
         now_s = time.monotonic()
-        counted = _OF.search(message)
+        counted = COUNTED.search(message)
+        message += self._left.words(message, now_s)
         ends = counted is not None and counted[1] == counted[2]
         if now_s - self._shown_s < _SHORTEST_S and not ends:
             return
@@ -91,7 +93,7 @@ class ProgressBar:
 
 def bar_html(message: str, *, seconds: float) -> str:
     """A step as a bar with its text; without a count one that only says that something happens."""
-    counted = _OF.search(message)
+    counted = COUNTED.search(message)
     done = ""
     if counted is not None:
         value, most = (int(text.replace(",", "")) for text in counted.groups())

@@ -33,13 +33,36 @@ def print_answer(verb: str, answer: Any, *, given: Given, before: Mapping[Path, 
         write_text_atomic(given["out"], text)
     if given.get("figure") is not None:
         _draw_sensitivity(answer, given["figure"])
+    _write_points(answer, given)
     _name_files(before)
     if given["as_json"]:
         click.echo(to_json(_printed(answer)))
+    elif given.get("csv"):
+        click.echo(_points_as_csv(answer), nl=False)
     elif verb == "profile" and given["out"] is None:
         click.echo(text, nl=False)
     else:
         _print_text(verb, answer, given)
+
+
+def _write_points(answer: Any, given: Given) -> None:
+    """Write the folders of --figures and --data; `report` has done so itself."""
+    if not {"figures", "data", "csv"} <= given.keys():
+        return
+    from forecache.reports.files import write_data, write_figures
+
+    if given["figures"] is not None:
+        write_figures(answer, given["figures"])
+    if given["data"] is not None:
+        write_data(answer, given["data"])
+
+
+def _points_as_csv(answer: Any) -> str:
+    """The first table of an answer: its points, where it has them."""
+    from forecache.reports.builders import document
+    from forecache.reports.files import csv_text
+
+    return csv_text(next(iter(document(answer).tables.values()))())
 
 
 def _printed(answer: Any) -> Any:

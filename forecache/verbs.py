@@ -170,8 +170,8 @@ def report(
     Parameters
     ----------
     pdf
-        Write a research report: question, method, host and engine with the origin of every number,
-        validation, results, sensitivity, threats to validity, and how to repeat it.
+        Write a research report: question, results, sensitivity, validation, method, threats to
+        validity, host and engine with the origin of every number, and how to repeat it.
     html
         Write the page again, as `forecache study` did.
     figures
@@ -191,9 +191,8 @@ def report(
         When `study` is not a study, a file can't be written, or typst, which PDF needs, is not
         installed.
     """
-    from forecache.output import check_report_target
+    from forecache.output import check_figures_target, check_report_target
     from forecache.reports.files import write_data, write_figures, write_report
-    from forecache.reports.paper import check_typst
     from forecache.reports.study_answer import load_study
 
     papers = [
@@ -202,7 +201,7 @@ def report(
         if path is not None
     ]
     if figures is not None:
-        check_typst(f"--figures {figures}")
+        check_figures_target(Path(figures))
     answer = load_study(Path(study))
     for path in papers:
         write_report(path, answer)

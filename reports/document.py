@@ -145,6 +145,8 @@ class Figure:
     caption: str = ""
     label: str = ""
     width_px: int = HALF_PX
+    sketch: Sequence[Part] = ()
+    """What a terminal shows of it."""
     on: On = ""
 
 
@@ -223,8 +225,6 @@ class Section:
     above: str = ""
     """Line above the title."""
     title_on: On = ""
-    paper: int = 0
-    """Sections of a paper are sorted by this number."""
     on: On = ""
 
 
@@ -272,6 +272,12 @@ class Document:
     """The extra of forecache that the command needs."""
     one_column: bool = True
     """Whether a page is narrow, since no part of it stands beside another."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether the headline has to be said before all else, as no section says it."""
+        said = [self.title or self.about, *(x.title for x in self.sections if x.tone)]
+        return self.headline not in said
 
 
 def shown(parts: Sequence[Part], on: str) -> list[Part]:

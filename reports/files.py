@@ -1,4 +1,4 @@
-"""Answers in files: a page or a PDF, and of a study its figures and numbers.
+"""Answers in files: a page or a PDF, figures and numbers.
 
 A column of a table says its unit in its name; `_low` and `_high` are the ends of its 95% interval.
 """
@@ -9,6 +9,7 @@ import csv
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ from forecache.hwprofiles.files import write_bytes_atomic, write_text_atomic
 from . import figures
 from .builders import document
 from .builders.calibration import quantities
+from .document import Document, figures_in
 from .page import render_html
 from .paper import compiled, pdf_of
 from .study_answer import Study, file_name
@@ -54,7 +56,7 @@ def write_data(answer: Any, folder: Path) -> list[Path]:
         table = make()
         if not table.rows:
             continue
-        contents = {".csv": _csv(table)}
+        contents = {".csv": csv_text(table).encode()}
         if find_spec("pyarrow") is not None:
             contents[".parquet"] = _parquet(table)
         for ending, content in contents.items():
@@ -64,13 +66,13 @@ def write_data(answer: Any, folder: Path) -> list[Path]:
     return written
 
 
-def _csv(table: TidyTable) -> bytes:
+def csv_text(table: TidyTable) -> str:
     """Comma-separated with a header; what is not known, or not finite, is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([name for name, _ in table.columns])
     writer.writerows(zip(*map(_known, table.cells), strict=True))
-    return text.getvalue().encode()
+    return text.getvalue()
 
 
 def _known(cells: Sequence[object]) -> list[object]:
@@ -99,14 +101,15 @@ PNG_DPI = 600
 Drawing = Callable[..., Figure | None]
 
 
-def write_figures(study: Study, folder: Path) -> list[Path]:
-    """Write each figure of a study in three formats.
+def write_figures(answer: Any, folder: Path) -> list[Path]:
+    """Write each figure of an answer in three formats.
 
     PDF and SVG are vectors: the PDF has its font embedded, the SVG its letters as outlines, so that
     both look the same everywhere. PNG has 600 dots an inch.
     """
     written = []
-    for name, draw in _drawings(study):
+    drawings = _of_study(answer) if isinstance(answer, Study) else _of_document(document(answer))
+    for name, draw in drawings:
         figure = draw(width_px=figures.NARROW_PX)
         if figure is None:
             continue
@@ -123,8 +126,17 @@ def write_figures(study: Study, folder: Path) -> list[Path]:
     return written
 
 
-def _drawings(study: Study) -> Iterator[tuple[str, Drawing]]:
-    """File name without its ending, and what draws the figure."""
+def _of_document(made: Document) -> Iterator[tuple[str, Drawing]]:
+    """File name without its ending, and what draws the figure; of equal names the later counted."""
+    taken: Counter[str] = Counter()
+    for each in figures_in(made.sections):
+        name = file_name(each.name)
+        taken[name] += 1
+        yield f"{name}-{taken[name]}" if taken[name] > 1 else name, each.draw
+
+
+def _of_study(study: Study) -> Iterator[tuple[str, Drawing]]:
+    """The same, named after the hosts."""
     for target in study.targets:
         name = file_name(target.name)
         point = chosen_point(target)

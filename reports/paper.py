@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-import textwrap
 from collections.abc import Sequence
 from importlib.resources import files
 from importlib.util import find_spec
@@ -22,6 +21,7 @@ from . import document as parts
 from . import figures
 from .document import PAGE, Column, Document, Figure, Part, Section, TextTable, shown
 from .page import as_tables, document_to_read, page_columns
+from .text.formats import continued
 from .text.repeat import Question
 
 EXTRA = "paper"
@@ -42,20 +42,12 @@ def check_typst(option: str) -> None:
 
 
 def pdf_of(answer: Any, question: Question | None = None) -> bytes:
-    """An answer as a PDF, to which the files that the question needs are attached.
-
-    Sections stand in another order than on a page: how it was found before what was found.
-    """
+    """An answer as a PDF, to which the files that the question needs are attached."""
     made, sections = document_to_read(answer, question)
     if question is None:
         assert made.question is not None
         question = made.question()
-    return pdf_of_sections(
-        made,
-        sorted(sections, key=lambda section: section.paper),
-        date=answer.provenance.date,
-        attached=question.files,
-    )
+    return pdf_of_sections(made, sections, date=answer.provenance.date, attached=question.files)
 
 
 def pdf_of_sections(
@@ -148,6 +140,7 @@ class TypstWriter:
         notes = parts.Warnings(made.warnings)
         head = [
             f"#title-line[{_inline(made.title or made.about)}]\n",
+            *([f"#facts[#strong[{_inline(made.headline)}]]\n"] if made.leads else []),
             f"#par[#muted[{_inline(' · '.join([*made.byline, 'forecache']))}]]\n",
             *([] if answer else [self._part(notes)]),
         ]
@@ -211,7 +204,8 @@ class TypstWriter:
         return ""
 
     def _figure(self, figure: Figure, *, half: bool = False) -> str:
-        drawn = figure.draw(figures.NARROW_PX if half else figure.width_px)
+        # Wider ones would have letters too small for paper.
+        drawn = figure.draw(figures.NARROW_PX if half else min(figure.width_px, figures.WIDE_PX))
         if drawn is None:
             return ""
         number = len(self.figures)
@@ -242,25 +236,8 @@ def _facts(facts: parts.Facts) -> str:
 def _listing(code: parts.Code) -> str:
     text = code.text.strip("\n")
     if code.shell:
-        text = "\n".join(_continued(line) for line in text.split("\n"))
+        text = "\n".join(continued(line, _LISTING_WIDTH) for line in text.split("\n"))
     return f"#listing({quoted(text)})\n"
-
-
-def _continued(line: str) -> str:
-    """A command in lines that fit, with a backslash where it goes on: it can be copied.
-
-    One with quotes stays as it is: they may hold blanks.
-    """
-    if len(line) <= _LISTING_WIDTH or set("'\"") & set(line):
-        return line
-    pieces = textwrap.wrap(
-        line,
-        _LISTING_WIDTH - 2,
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return " \\\n".join(pieces)
 
 
 def _table(table: TextTable) -> str:

@@ -1,8 +1,8 @@
 """Documents in a terminal: readable at 80 columns, with or without colour.
 
-Texts are texts, never rich markup. Commands and configuration are printed unwrapped, so that they
-can be copied. Of a table that is too wide some columns are left out, or it becomes several; no word
-is cut.
+Texts are texts, never rich markup. Commands that are too long go on after a backslash, and
+configuration is printed unwrapped, so that both can be copied. Of a table that is too wide some
+columns are left out, or it becomes several; no word is cut.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rich.text import Text as Words
 
 from . import document as parts
 from .document import TERMINAL, Column, Document, Part, Section, TextTable
+from .text.formats import continued
 
 MOST_WARNINGS = 6
 _NARROWEST_CUT = 12
@@ -35,10 +36,23 @@ def print_answer(answer: Any, console: Console) -> None:
 
 
 def print_document(made: Document, console: Console) -> None:
-    """Print what a document is about, then its sections."""
-    if made.about:
-        console.print(Words(made.about, style="dim"))
-    print_parts([*made.sections, parts.Warnings(made.warnings)], console)
+    """Print the answer in a line, what it is about, then the sections."""
+    sections = [each for each in made.sections if each.on in ("", TERMINAL)]
+    first, *others = sections or [Section("", [])]
+    about = [parts.Text(made.about, "muted")] if made.about else []
+    if first.tone and not first.above:
+        # Its title is the answer; what it is about follows what belongs to that.
+        place = next((n for n, each in enumerate(first.parts) if not _is_strong(each)), 0)
+        first = replace(first, parts=[*first.parts[:place], *about, *first.parts[place:]])
+    else:
+        console.print(Words(made.headline, style="bold"))
+        for line in about:
+            console.print(Words(line.text, style="dim"))
+    print_parts([first, *others, parts.Warnings(made.warnings)], console)
+
+
+def _is_strong(part: Part) -> bool:
+    return isinstance(part, parts.Text) and part.style == "strong"
 
 
 def print_parts(given: Sequence[Part], console: Console) -> None:
@@ -81,7 +95,11 @@ class _Printer:
             case parts.Code():
                 if part.text.strip():
                     self._gap()
-                    for line in part.text.strip("\n").splitlines():
+                    text = part.text.strip("\n")
+                    if part.shell:
+                        width = self._console.width - 2
+                        text = "\n".join(continued(line, width) for line in text.splitlines())
+                    for line in text.splitlines():
                         self._print(Words("  " + line, style="cyan"), soft_wrap=True)
             case parts.Warnings():
                 if part.warnings:
@@ -89,6 +107,8 @@ class _Printer:
                     _print_notes(part, self._console)
             case parts.Folded():
                 self.blocks(part.parts)
+            case parts.Figure():
+                self.blocks(part.sketch)
             case parts.Sparklines():
                 self._series(part)
             case parts.StackLines():

@@ -51,11 +51,10 @@ LABELS = "P pipeline, v value bytes, k keys, c clients"
 
 def calibration(report: CalibrationReport) -> Document:
     """Errors, the largest of them, what the data can't tell, and what was fitted."""
-    engine = report.engine
     untold = report.identifiability
     return Document(
         about="",
-        headline=f"The work of {engine.id}, observed on {report.host.title}",
+        headline=_fit_phrase(report),
         warnings=[*report.warnings, *disagreements(report)],
         sections=[
             Section("", accuracy_parts(report)),
@@ -72,6 +71,16 @@ def calibration(report: CalibrationReport) -> Document:
             "parameters": lambda: flat_table(report.parameters),
         },
     )
+
+
+def _fit_phrase(report: CalibrationReport) -> str:
+    """How well the first quantity is predicted, at points held out where there are any."""
+    rows = accuracy_rows(report)
+    if not rows:
+        return f"The work of {report.engine.id}, of which no point can be compared"
+    held_out = [row for row in rows if row[1] == role_name("holdout")]
+    quantity, role, middle, worst, number = (held_out or rows)[0]
+    return f"{quantity}, {role}: median error {middle}, worst {worst}, {number} points"
 
 
 def accuracy_parts(report: CalibrationReport) -> list[Part]:
@@ -304,11 +313,11 @@ def validation(answer: Validation) -> Document:
         for label, knee in answer.knee.items()
     ]
     return Document(
-        about="",
-        headline=answer.dataset.title,
+        about=answer.dataset.title,
+        headline=_errors_phrase(answer),
         warnings=list(dict.fromkeys(answer.warnings)),
         sections=[
-            Section(answer.dataset.title, parts, tone="plain"),
+            Section("", parts),
             *(Section(_metric_name(metric), _metric(points, metric)) for metric in metrics),
             *(
                 [Section("", [Text(_LEGEND, "muted")])]
@@ -320,6 +329,16 @@ def validation(answer: Validation) -> Document:
         ],
         tables={"points": lambda: flat_table(points)},
     )
+
+
+def _errors_phrase(answer: Validation) -> str:
+    """`throughput: median error 7.9%, worst 19%, 20 held-out points`."""
+    phrases = [
+        f"{_metric_name(name)}: median error {percent(each.median_ape)}, worst "
+        f"{percent(each.max_ape)}, {each.n} held-out points"
+        for name, each in answer.summary.items()
+    ]
+    return phrases[0] if phrases else f"{len(answer.points)} points, none of them held out"
 
 
 def _summary(summary: Mapping[str, MetricErrors]) -> list[Part]:

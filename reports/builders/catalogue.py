@@ -23,7 +23,10 @@ def listing(result: Mapping[str, Sequence[Row]]) -> Document:
         "are all above."
     )
     return _document(
-        "The catalogue",
+        ", ".join(
+            f"{len(result[kind])} {kind.replace('_', ' ')}"
+            for kind in ("hosts", "instances", "engines", "load_generators", "datasets")
+        ),
         [
             _rows(
                 "Hosts",
@@ -88,10 +91,10 @@ def _dataset(row: Row) -> str:
 def instances(rows: Sequence[Row]) -> Document:
     """Instances, one row each."""
     if not rows:
-        return _document("Instances", [Text("No instance is like that.")])
+        return _document("No instance is like that", [])
     parts: list[Part] = [
         _rows(
-            "Instances",
+            "",
             rows,
             ("name", "id"),
             ("host", "host"),
@@ -107,7 +110,7 @@ def instances(rows: Sequence[Row]) -> Document:
         parts.append(Text(f"Prices: {'; '.join(prices)}."))
     if any(row["network"] == "limit" for row in rows):
         parts.append(Text("≤: the most the provider lets through, which it does not guarantee."))
-    return _document("Instances", parts)
+    return _document(f"{len(rows)} instance{'s' * (len(rows) != 1)}", parts)
 
 
 def _network(row: Row) -> str:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from forecache.models.cost.answer import CostAnswer, CostPoint
 from forecache.models.cost.bill import BESIDES, BillLine, NotPriced
 
-from ..document import Column, Document, Part, Section, Text, TextTable, Warnings, words
+from ..document import Column, Document, Figure, Part, Section, Text, TextTable, Warnings, words
 from ..text.formats import count, dollars, plain, rate
 from ..text.settings import setting_name, varying_keys
 from ..tidy import flat, sweep_table, tidy
+from .swept import Swept, exactly, sweep_figures
 
 
 def cost(answer: CostAnswer) -> Document:
@@ -18,13 +19,11 @@ def cost(answer: CostAnswer) -> Document:
     titles = [
         ", ".join(f"{setting_name(key)} {point.given.get(key)}" for key in keys) for point in points
     ]
-    first = points[0]
-    nodes = f", {dollars(first.nodes.nodes_usd)} as nodes" if first.nodes else ""
     return Document(
         about=f"{prices.title}, prices of {prices.date}, a month",
-        headline=f"{dollars(first.serverless.usd)} a month serverless{nodes}",
+        headline=_headline(points[0], titles[0]),
         sections=[
-            *([Section("", [_sweep(points, keys)])] if len(points) > 1 else []),
+            *([Section("", [*_curves(points), _sweep(points, keys)])] if len(points) > 1 else []),
             *(Section(x, _point_parts(point)) for x, point in zip(titles, points, strict=True)),
         ],
         tables={
@@ -40,6 +39,23 @@ def cost(answer: CostAnswer) -> Document:
             ),
         },
     )
+
+
+def _headline(point: CostPoint, title: str) -> str:
+    at = f" with {title}" if title else ""
+    nodes = f", {dollars(point.nodes.nodes_usd)} as nodes" if point.nodes else ""
+    return f"{dollars(point.serverless.usd)} a month serverless{nodes}{at}"
+
+
+def _curves(points: Sequence[CostPoint]) -> list[Figure]:
+    """Both bills over the sweep."""
+    serverless = [exactly(point.serverless.usd) for point in points]
+    nodes = [exactly(point.nodes.nodes_usd) if point.nodes else None for point in points]
+    quantities = [
+        Swept("serverless_usd", "Serverless, a month", "USD", serverless),
+        Swept("nodes_usd", "Nodes, a month", "USD", nodes),
+    ]
+    return sweep_figures([point.given for point in points], quantities)
 
 
 def _sweep(points: Sequence[CostPoint], keys: Sequence[str]) -> TextTable:

@@ -424,4 +424,4 @@ def intervals_section(targets: Sequence[tuple[str, Recommended]]) -> Section:
             measurements_section(target.recommendation.measure_next),
         ]
     title = "Sensitivity: what the intervals consist of"
-    return Section(title, parts, anchor="sensitivity", paper=5, on=PAGE)
+    return Section(title, parts, anchor="sensitivity", on=PAGE)

@@ -1,5 +1,6 @@
 """What a machine allows, and what was measured on it: a host, a benchmark tool, an engine."""
 
+import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.schema import HostProfile
 
 from ..document import Column, Document, Items, Part, Section, Text, TextTable, words
-from ..text.formats import number, percent, span
+from ..text.formats import number, percent, rate, span
 from ..tidy import tidy
 from .calibration import LABELS
 
@@ -40,7 +41,7 @@ def diagnosis(answer: Diagnosis) -> Document:
     fields = ("id", "title", "status", "found", "helps", "get")
     return Document(
         about="",
-        headline="What this machine allows",
+        headline=_counted(abilities),
         sections=[Section("", [*parts, Text(_LEGEND, "muted")])],
         tables={
             "abilities": lambda: tidy([{x: getattr(each, x) for x in fields} for each in abilities])
@@ -48,22 +49,37 @@ def diagnosis(answer: Diagnosis) -> Document:
     )
 
 
+def _counted(abilities: Sequence[Ability]) -> str:
+    """`18 of 25 are there in full, 3 in part`."""
+    full, part = (sum(x.status == status for x in abilities) for status in ("yes", "limited"))
+    return f"Of {len(abilities)} abilities this machine has {full} in full and {part} in part"
+
+
 def diagnosis_in_lines(answer: Diagnosis) -> Document:
-    """The same with a line for each thing, cut where its column ends, for one screen.
+    """The same with a line for each thing, for one screen; of long texts what they begin with.
 
     What would help stands in place of what it helps.
     """
     abilities = answer.abilities
-    last = [f"→ {x.get}" if x.get else x.helps for x in abilities]
+    last = [f"→ {_in_short(x.get)}" if x.get else x.helps for x in abilities]
     table = TextTable(
         [
             _names(abilities),
-            words("found", [x.found for x in abilities], cut=True),
+            words("found", [_in_short(x.found) for x in abilities], cut=True),
             words("helps, or → what would help", last, cut=True),
         ]
     )
     legend = Text(f"{_LEGEND}\nall of it: --all", "muted")
     return replace(diagnosis(answer), sections=[Section("", [table, legend])])
+
+
+_SHORT = 27
+"""Letters of a text that needs no shortening."""
+
+
+def _in_short(text: str) -> str:
+    """A text, or of a long one what stands before its first comma, colon or bracket."""
+    return text if len(text) <= _SHORT else re.split(r"[,;:]? [(]|[,;:] ", text)[0]
 
 
 def _names(abilities: Sequence[Ability]) -> Column:
@@ -132,6 +148,7 @@ def bundle(observed: Bundle) -> Document:
     engine, machine = observed.manifest.engine, observed.manifest.machine
     rows, points = bundle_summary(observed).points, observed.points
     roles = [point.given.role for point in points]
+    highest = max((x.throughput_rps for x in rows if x.throughput_rps is not None), default=None)
     cpu_ns = [x and round(x) for x in (row.server_cpu_ns_per_request for row in rows)]
     table = TextTable(
         [
@@ -153,7 +170,7 @@ def bundle(observed: Bundle) -> Document:
         "the load generator were"
     )
     return _measured(
-        f"{engine.name} {engine.version}",
+        f"{engine.name} {engine.version}: {len(points)} points, up to {rate(highest)}",
         [
             Text(engine.path),
             Text(f"on {machine.cpu_model}, kernel {machine.kernel}"),

@@ -13,6 +13,7 @@ from ..document import Column, Document, Facts, Part, Section, Text, TextTable, 
 from ..text.formats import UNKNOWN, byte_size, count, estimate_text, plain
 from ..text.settings import setting_name, setting_text, varying_keys
 from ..tidy import sweep_table, tidy
+from .swept import Swept, sweep_figures
 
 _PARTS = ("table", "entry", "key", "object", "value", "expires")
 _BESIDE = {
@@ -38,16 +39,17 @@ def memory(answer: MemoryAnswer) -> Document:
     points, first = answer.points, answer.points[0]
     sections = []
     if len(points) > 1:
-        sections.append(Section("", [_sweep(points)]))
+        used_bytes = [point.used_memory_bytes for point in points]
+        drawn = Swept("used_memory_bytes", "Used memory", "bytes", used_bytes)
+        figures = sweep_figures([point.given for point in points], [drawn])
+        sections.append(Section("", [*figures, _sweep(points)]))
     words = ", ".join(f"{key} {plain(value)}" for key, value in first.given.items())
     where = [Text(_where(first), "muted")] if len(points) > 1 else []
     title = f"With {words}" if where and words else ""
     sections.append(Section(title, [*where, *_point_parts(first)]))
-    given = f" with {setting_text(first.given)}" if first.given else ""
-    used = byte_size(first.used_memory_bytes.value)
     return Document(
         about="" if len(points) > 1 else _where(first),
-        headline=f"{used} used by {count(round(first.keys))} keys{given}",
+        headline=_headline(points),
         sections=sections,
         tables={
             "points": lambda: sweep_table("memory", points, given=[p.given for p in points]),
@@ -67,6 +69,17 @@ def memory(answer: MemoryAnswer) -> Document:
             ),
         },
     )
+
+
+def _headline(points: Sequence[MemoryPoint]) -> str:
+    """What is used; of a sweep the least and the most."""
+    ordered = sorted(points, key=lambda point: point.used_memory_bytes.value)
+    least, most = ordered[0], ordered[-1]
+    used = f"{byte_size(least.used_memory_bytes.value)} used"
+    if least is most:
+        return f"{used} by {count(round(least.keys))} keys"
+    highest = byte_size(most.used_memory_bytes.value)
+    return f"{used} with {setting_text(least.given)}, {highest} with {setting_text(most.given)}"
 
 
 def _sweep(points: Sequence[MemoryPoint]) -> TextTable:

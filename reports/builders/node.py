@@ -62,6 +62,7 @@ from ..text.points import (
 from ..text.settings import setting_name, setting_text
 from ..tidy import TidyTable, flat, flat_table, sweep_table, tidy
 from . import drawing
+from .swept import Swept, sweep_figures
 
 if TYPE_CHECKING:
     from forecache.models.large_sweeps.sweep import SweptPoints
@@ -70,6 +71,9 @@ _MOST_STAGES = 4
 """Points of a sweep whose stages are drawn; more would bury the table."""
 
 _US_PER_MS = 1000.0
+
+_NOT_THE_SERVER = ("load generator", "clients", "network")
+"""What limits elsewhere."""
 
 
 # --- points --------------------------------------------------------------------------------------
@@ -83,15 +87,16 @@ def simulated(answer: Simulated) -> Document:
     if len(points) > 1:
         headline = f"{len(points)} points, up to {rate(best.throughput_rps.value)} at "
         headline += setting_text(best.given)
-    drawn = [*_curves(answer), *(_stages(points) if len(points) <= _MOST_STAGES else [])]
+    stages = _stages(points) if len(points) <= _MOST_STAGES else []
     return Document(
         about=subtitle_phrase(answer, points),
         headline=headline,
         byline=["simulation"],
         warnings=point_warnings(points),
         sections=[
+            Section("", _curves(answer)),
             Section("What is predicted", points_parts(points), title_on=PAGE),
-            *(Section("", [figure], on=figure.on or PAGE) for figure in drawn),
+            *(Section("", [figure], on=PAGE) for figure in stages),
             Section(
                 "What the intervals of throughput consist of",
                 [
@@ -202,7 +207,26 @@ def _uncertainty(points: Sequence[Point]) -> TextTable:
 
 
 def _curves(answer: Simulated) -> list[Figure]:
-    """Throughput by the swept field, if it is a number and the only one."""
+    """Throughput and p99 over the sweep; first what an open loop does not give."""
+    points = answer.points
+    given = [point.given for point in points]
+    quantities = [
+        Swept("throughput_rps", "Throughput", "1/s", [point.throughput_rps for point in points]),
+        Swept("p99_ms", "p99 latency", "ms", [point.p99_ms for point in points]),
+    ]
+    if answer.scenario.get("workload", {}).get("arrival") == "open_loop":
+        quantities.reverse()
+    alone = _curve(answer)
+    drawn = sweep_figures(
+        given,
+        [each for each in quantities if not alone or each.name != "throughput_rps"],
+        aside=[point.bottleneck in _NOT_THE_SERVER for point in points],
+    )
+    return [*alone, *drawn]
+
+
+def _curve(answer: Simulated) -> list[Figure]:
+    """Throughput by the swept field with what limits, if it is a number and the only one."""
     points = answer.points
     keys = list(dict.fromkeys(key for point in points for key in point.given))
     numbers = all(is_number(point.given.get(key)) for key in keys for point in points)
@@ -276,6 +300,7 @@ _LEGEND = (
     "change: of after over before, with the 95% interval of what the two do not share; "
     f"{NO_CLEAR_DIFFERENCE}: it holds 0, or the change is under {LEAST_DIFFERENCE:.0%}"
 )
+_FIRST = ("throughput_rps", "p99_ms")
 _RATES = frozenset({"throughput_rps", "limit_rps"})
 _LESS_IS_BETTER = frozenset(NAMES) - _RATES
 
@@ -296,7 +321,7 @@ def compared(answer: NodeComparison) -> Document:
     return Document(
         about="",
         title="What one scenario gains over another",
-        headline="What the second gains or loses against the first",
+        headline="Change: " + "; ".join(_in_words(x) for x in found if x.quantity in _FIRST),
         byline=["comparison"],
         warnings=list(
             dict.fromkeys(text for _, side in sides for text in point_warnings([side.point]))
@@ -320,6 +345,14 @@ def compared(answer: NodeComparison) -> Document:
             ),
         },
     )
+
+
+def _in_words(difference: PairedQuantity) -> str:
+    """`requests/s +38% (+31% to +45%)`, or `p99: no clear difference`."""
+    name = NAMES[difference.quantity]
+    if difference.verdict == NO_CLEAR_DIFFERENCE:
+        return f"{name}: {NO_CLEAR_DIFFERENCE}"
+    return f"{name} {change(difference)}"
 
 
 def side(answer: Side) -> Document:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forecache.models.results.series import Fact, Run, RunPoint, RunsOverTime, Stack, Table, Ticks
+from forecache.sim.statistics import Estimate
 
 from ..document import (
     PAGE,
@@ -26,7 +27,7 @@ from ..document import (
     Warnings,
     words,
 )
-from ..text.formats import count, quantity
+from ..text.formats import count, is_number, quantity
 from ..text.repeat import question
 from ..text.runs import (
     Comparison,
@@ -58,11 +59,15 @@ from ..text.runs import (
 )
 from ..tidy import TidyTable, flat, series_columns, sweep_table, tidy
 from . import drawing
+from .swept import Swept, exactly, sweep_figures
 
 _COMPARABLE_RATIO = 4.0
 """Greatest values further apart would leave the smaller lines of a common axis on its ground."""
 
 _MOST_ROWS = 40
+_MOST_SAID = 2
+_MOST_DRAWN = 2
+"""Facts of a sweep with a figure each; the table has all."""
 _MOST_MOMENTS = 20
 
 
@@ -78,7 +83,7 @@ def runs_over_time(result: RunsOverTime) -> Document:
     several = len(points) > 1
     names = [title if several and title else f"point {n}" for n, title in enumerate(titles)]
     title = " · ".join(dict.fromkeys((title_of(result), kind_word(result))))
-    sections = [Section(title, [Text(seeds, "muted")] if seeds else [], tone="plain", on=TERMINAL)]
+    sections = [Section("", [Text(seeds, "muted")] if seeds else [], on=TERMINAL)]
     if compared is not None:
         sections.append(Section("", _compared(points, compared, anchors, by_fact=bool(seeds))))
     for number, point in enumerate(points):
@@ -97,8 +102,8 @@ def runs_over_time(result: RunsOverTime) -> Document:
         "--seeds": result.seeds if result.seeds > 1 else None,
     }
     return Document(
-        about="",
-        headline=title_of(result),
+        about=title,
+        headline=_outcome(points, compared),
         title=title_of(result),
         byline=[f"{kind_word(result)} over time", *([seeds] if seeds else [])],
         contents=several,
@@ -110,6 +115,21 @@ def runs_over_time(result: RunsOverTime) -> Document:
     )
 
 
+def _outcome(points: Sequence[RunPoint], compared: Comparison | None) -> str:
+    """What came out: the first facts of one point; the first that differs between several."""
+    if compared is None:
+        facts = points[0].run.facts
+        return ", ".join(f"{each.name} {fact_text(each)}" for each in facts[:_MOST_SAID])
+    if len(compared.columns) == compared.leading:
+        return f"All {len(points)} points come out alike"
+    name = compared.columns[compared.leading]
+    facts = [next(x for x in p.run.facts if x.name == name) for p in points if p.run.facts]
+    known = [(x.value, number) for number, x in enumerate(facts) if is_number(x.value)]
+    ends = [min(known)[1], max(known)[1]] if known else [0, len(facts) - 1]
+    values = [f"{fact_text(facts[each])} with {point_title(points[each])}" for each in ends]
+    return f"{name}: from {values[0]} to {values[1]}"
+
+
 def _facts(facts: Sequence[Fact]) -> Facts:
     return Facts([(fact.name, fact_text(fact), fact.note) for fact in facts], numeric=True)
 
@@ -118,7 +138,7 @@ def _compared(
     points: Sequence[RunPoint], compared: Comparison, anchors: Sequence[str], *, by_fact: bool
 ) -> list[Part]:
     """What differs between points, and what doesn't."""
-    parts: list[Part] = []
+    parts: list[Part] = [*_drawn_facts(points, compared)]
     if by_fact:
         # A row for each point under the name of the fact.
         names, found = outcomes(points, compared)
@@ -139,6 +159,27 @@ def _compared(
     if compared.common:
         parts.append(Section("The same at all points", [_facts(compared.common)]))
     return parts
+
+
+def _drawn_facts(points: Sequence[RunPoint], compared: Comparison) -> list[Figure]:
+    """Over the sweep, the first facts that differ and that most points have as a number."""
+    quantities = []
+    for name in compared.columns[compared.leading :]:
+        facts = [next((x for x in point.run.facts if x.name == name), None) for point in points]
+        values = [_estimate(fact) if fact else None for fact in facts]
+        if 2 * sum(value is not None for value in values) > len(points):
+            unit = next((fact.unit for fact in facts if fact and fact.unit), "")
+            quantities.append(Swept(name, name, unit, values))
+    return sweep_figures([point.given for point in points], quantities[:_MOST_DRAWN])
+
+
+def _estimate(fact: Fact) -> Estimate | None:
+    value = fact.value
+    if not is_number(value):
+        return None
+    if fact.low is None or fact.high is None:
+        return exactly(value)
+    return Estimate(value, fact.low, fact.high)
 
 
 def _run(

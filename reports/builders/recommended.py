@@ -159,7 +159,6 @@ def target_section(
         anchor=f"target-{number}",
         tone="good" if met == "recommended" else "bad",
         above=name,
-        paper=4,
     )
 
 

@@ -7,7 +7,7 @@ from forecache.models.results.displayed import Provenance
 from forecache.sim.native.toolchain import wheel_platform
 
 from ..document import Code, Document, Facts, Part, Section, Text
-from ..text.formats import is_number, plain
+from ..text.formats import is_number, listed, plain
 from ..text.repeat import Question
 
 TITLE = "forecache: predicting how in-memory key-value engines scale on given hardware"
@@ -41,7 +41,7 @@ def repeat_sections(made: Document, provenance: Provenance, question: Question) 
         *([Text(made.measured)] if made.measured else []),
     ]
     if again:
-        kept = _listed([name for name, _ in question.kept])
+        kept = listed([name for name, _ in question.kept])
         parts += [
             Section(
                 "The predictions, from the same measurements",
@@ -77,8 +77,8 @@ def repeat_sections(made: Document, provenance: Provenance, question: Question) 
         parts.append(Section("Hashes", [Facts(hashes), Text(same)]))
     entry = bibtex(version=version, year=provenance.date[:4])
     return [
-        Section("How to repeat it", parts, anchor="repeat", paper=7),
-        Section("How to cite it", [Code(entry, "BibTeX entry")], paper=7),
+        Section("How to repeat it", parts, anchor="repeat"),
+        Section("How to cite it", [Code(entry, "BibTeX entry")]),
     ]
 
 
@@ -105,16 +105,11 @@ def _save_words(names: Sequence[str], too_large: Sequence[str]) -> str:
     if not names:
         return ""
     those = "each file" if len(names) > 1 else "the scenario"
-    words = f"Save {those} below as {_listed(names)}"
+    words = f"Save {those} below as {listed(names)}"
     if too_large:
         are = "are" if len(too_large) > 1 else "is"
-        words += f", with {_listed(too_large)} beside, which {are} too large for this report,"
+        words += f", with {listed(too_large)} beside, which {are} too large for this report,"
     return f"{words} and run:"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def bibtex(*, version: str, year: str) -> str:

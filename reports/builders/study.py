@@ -44,7 +44,7 @@ from .calibration import (
     worst_parts,
 )
 from .explained import intervals_section, parameters_table
-from .recommended import next_limit_phrase, recommended_tables, target_section
+from .recommended import action, next_limit_phrase, recommended_tables, target_section
 
 _MEASURED = (
     "What is measured differs from day to day within the ranges given here, and on another machine "
@@ -61,16 +61,16 @@ _KINDS = (
 
 
 def study(answer: Study) -> Document:
-    """The recommendation for each host, then how far to trust it; a paper begins with how."""
+    """The recommendation for each host, then how far to trust it and how it was found."""
     targets = [(target.name, target) for target in answer.targets]
     head: list[Part] = [
         Text(_question_text(answer), on=PAGE),
         Warnings(answer.warnings, "About this study", whole=True),
     ]
     return Document(
-        about=f"{answer.title}\n{answer.created}",
+        about=f"{answer.title}, {moment(answer.created)}",
         title=answer.title,
-        headline=answer.title,
+        headline="; ".join(f"{name}: {action(each.recommendation)}" for name, each in targets),
         byline=[f"Scenario {answer.scenario_name}", moment(answer.created)],
         contents=True,
         one_column=False,
@@ -84,17 +84,14 @@ def study(answer: Study) -> Document:
             intervals_section(targets),
             Section("Calibration", accuracy_parts(answer.calibration), on=TERMINAL),
             _calibration(answer.calibration),
-            _parameters(answer.calibration, answer.host_profile),
             Section(
                 "Method",
                 [Text(paragraph) for paragraph in _method(answer)],
                 anchor="method",
-                paper=1,
                 on=PAGE,
             ),
-            Section(
-                "Threats to validity", [Items(_threats(answer))], anchor="threats", paper=6, on=PAGE
-            ),
+            Section("Threats to validity", [Items(_threats(answer))], anchor="threats", on=PAGE),
+            _parameters(answer.calibration, answer.host_profile),
         ],
         tables=_tables(answer),
         question=lambda: _question(answer),
@@ -258,7 +255,7 @@ def _calibration(report: CalibrationReport) -> Section:
         title = "What the data can’t tell"
         parts.append(Section(title, untold_parts(untold.directions, sentences)))
     title = "How far to trust it: calibration"
-    return Section(title, parts, anchor="calibration", paper=3, on=PAGE)
+    return Section(title, parts, anchor="calibration", on=PAGE)
 
 
 def _parameters(report: CalibrationReport, host: HostNumbers) -> Section:
@@ -294,7 +291,6 @@ def _parameters(report: CalibrationReport, host: HostNumbers) -> Section:
             Beside([latency], [Section(f"Host {host.id}", numbers)], equal=True),
         ],
         anchor="parameters",
-        paper=2,
         on=PAGE,
     )
 

@@ -12,6 +12,7 @@ from .latency import latency_by_load, latency_ccdf
 from .over_time import PLOT_PX, over_time, right_margin_px
 from .stacked import limit_names, stacked
 from .stages import sensitivity, stages
+from .swept import swept
 
 __all__ = [
     "HALF_PX",
@@ -33,6 +34,7 @@ __all__ = [
     "stacked",
     "stages",
     "svg_text",
+    "swept",
     "throughput_by",
     "utilisation",
     "write_svg",

@@ -173,6 +173,8 @@ def text_width_px(text: str, size_px: float = TEXT_PX) -> float:
 
 def shortened(name: str, room_px: float) -> str:
     """Return a name that fits, its end left out if need be."""
+    if text_width_px(name) <= room_px:
+        return name
     longest = int(room_px / (0.58 * TEXT_PX))
     return name if len(name) <= longest else name[: max(longest - 1, 1)] + "…"
 

@@ -9,6 +9,7 @@ other unit, such as `ECPU/min`, is written as it stands behind a number.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -72,6 +73,30 @@ def margin(half_width: float | None) -> str:
 def sentence(text: str) -> str:
     """A phrase as a sentence: `No measurement would narrow it.`"""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+_WORD = re.compile(r"(?:[^\s'\"]|'[^']*'|\"[^\"]*\")+")
+
+
+def continued(line: str, width: int) -> str:
+    """A command in lines that fit, with a backslash where it goes on: it can be copied.
+
+    What stands between quotes is kept whole.
+    """
+    if len(line) <= width or line.lstrip().startswith("#"):
+        return line
+    lines = [""]
+    for word in _WORD.findall(line):
+        # Two for the blank and the backslash.
+        if lines[-1].strip() and len(lines[-1]) + len(word) + 3 > width:
+            lines.append(" ")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return " \\\n".join(lines)
 
 
 def probability(share: float | None) -> str:

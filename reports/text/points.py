@@ -17,7 +17,7 @@ from forecache.models.advice.sensitivity import Indices, InputIndex, Sensitivity
 from forecache.models.results.points import LoadPoint, Point, Uncertainty, Unmet
 
 from .formats import is_number, margin, percent, plain
-from .settings import engine_name, setting_name, setting_text, value_text, varying_keys
+from .settings import engine_name, setting_name, setting_text, short_names, value_text, varying_keys
 
 SETTING = "io_threads"
 """The field that a recommendation is about."""
@@ -154,13 +154,9 @@ def _different(points: Sequence[Point], *keys: str) -> int:
 def swept_columns(points: Sequence[Point]) -> list[tuple[str, list[str]]]:
     """Heading and cells of what the sweep varies, by the last part of its name where that tells."""
     keys = varying_keys([point.given for point in points])
-    ends = [key.rpartition(".")[2] for key in keys]
     return [
-        (
-            setting_name(end if ends.count(end) == 1 else key).replace(".", " "),
-            [plain(point.given.get(key)) for point in points],
-        )
-        for key, end in zip(keys, ends, strict=True)
+        (setting_name(name).replace(".", " "), [plain(point.given.get(key)) for point in points])
+        for key, name in zip(keys, short_names(keys), strict=True)
     ]
 
 

@@ -29,7 +29,7 @@ from .formats import (
     quantity,
     quantity_unit,
 )
-from .settings import setting_name, setting_text
+from .settings import setting_name, setting_text, short_names
 
 _ORDER = {
     name: place
@@ -164,14 +164,8 @@ def cell_texts(table: Table, *, last_s: float) -> list[list[str]]:
 
 def point_title(point: RunPoint) -> str:
     """What is given at a point of a sweep, as a heading."""
-    names = _short_names(list(point.given))
+    names = short_names(list(point.given))
     return setting_text(dict(zip(names, point.given.values(), strict=True)))
-
-
-def _short_names(keys: Sequence[str]) -> list[str]:
-    """The last part of each dotted name where that tells it from the others."""
-    ends = [key.rpartition(".")[2] for key in keys]
-    return [end if ends.count(end) == 1 else key for key, end in zip(keys, ends, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -198,7 +192,7 @@ def comparison(points: Sequence[RunPoint]) -> Comparison | None:
     if len(points) < 2:
         return None
     keys = list(dict.fromkeys(key for point in points for key in point.given))
-    named = [setting_name(name).replace(".", " ") for name in _short_names(keys)]
+    named = [setting_name(name).replace(".", " ") for name in short_names(keys)]
     found = [{fact.name: fact for fact in point.run.facts} for point in points]
     names = list(dict.fromkeys(name for each in found for name in each))
     facts = {name: [each.get(name, _NOTHING) for each in found] for name in names}

@@ -38,6 +38,12 @@ def varying_keys(given: Sequence[Mapping[str, Any]]) -> list[str]:
     return varying or keys
 
 
+def short_names(keys: Sequence[str]) -> list[str]:
+    """The last part of each dotted name where that tells it from the others."""
+    ends = [key.rpartition(".")[2] for key in keys]
+    return [end if ends.count(end) == 1 else key for key, end in zip(keys, ends, strict=True)]
+
+
 # --- engines -------------------------------------------------------------------------------------
 
 

@@ -304,6 +304,8 @@ def test_one_screen_even_where_nothing_is_there(tmp_path: Path, programs: Progra
     assert all(ability.title in "\n".join(short) for ability in found.abilities)
     assert all(a.helps in "\n".join(short) for a in found.abilities if not a.get)
     assert "\n".join(short).count("→") == 1 + sum(bool(a.get) for a in found.abilities)
+    # Nothing is cut: what an arrow leads to is at least the beginning of its sentence.
+    assert not [line for line in short if line.endswith("…")]
     lines = printed(found, 80)
     assert len(lines) > len(short)
     assert max(map(len, lines)) <= 80

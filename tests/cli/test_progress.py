@@ -81,3 +81,22 @@ def test_work_goes_on_without_a_listener() -> None:
     assert stream.attempts == 2, "both steps were tried, and neither stopped the work"
     progress.close()
     assert stream.attempts == 2, "there is no line to clear on a terminal that went away"
+
+
+def test_steps_that_count_say_how_long_the_rest_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now_s[0])
+    stream = Terminal()
+    progress = Progress(stream)
+    for number in (1, 3, 5, 1):
+        progress(f"simulated {number} of 41 points")
+        now_s[0] += 10.0
+    progress("fitting")
+    said = [text.split("] ")[1] for text in stream.getvalue().split("\r\x1b[2K")[1:]]
+    assert said == [
+        "simulated 1 of 41 points",
+        "simulated 3 of 41 points, about 3 minutes left",
+        "simulated 5 of 41 points, about 3 minutes left",
+        "simulated 1 of 41 points",
+        "fitting",
+    ]
