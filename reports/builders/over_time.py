@@ -103,7 +103,7 @@ def runs_over_time(result: RunsOverTime) -> Document:
     }
     return Document(
         about=title,
-        headline=_outcome(points, compared),
+        headline=_outcome(points, compared) or title,
         title=title_of(result),
         byline=[f"{kind_word(result)} over time", *([seeds] if seeds else [])],
         contents=several,
@@ -116,18 +116,21 @@ def runs_over_time(result: RunsOverTime) -> Document:
 
 
 def _outcome(points: Sequence[RunPoint], compared: Comparison | None) -> str:
-    """What came out: the first facts of one point; the first that differs between several."""
+    """What came out: the first facts of one point; of several the ends of the first that varies."""
     if compared is None:
-        facts = points[0].run.facts
-        return ", ".join(f"{each.name} {fact_text(each)}" for each in facts[:_MOST_SAID])
-    if len(compared.columns) == compared.leading:
-        return f"All {len(points)} points come out alike"
-    name = compared.columns[compared.leading]
-    facts = [next(x for x in p.run.facts if x.name == name) for p in points if p.run.facts]
-    known = [(x.value, number) for number, x in enumerate(facts) if is_number(x.value)]
-    ends = [min(known)[1], max(known)[1]] if known else [0, len(facts) - 1]
-    values = [f"{fact_text(facts[each])} with {point_title(points[each])}" for each in ends]
-    return f"{name}: from {values[0]} to {values[1]}"
+        facts = points[0].run.facts[:_MOST_SAID]
+        return ", ".join(f"{each.name} {fact_text(each)}" for each in facts)
+    for name in compared.columns[compared.leading :]:
+        known = [
+            (fact.value, fact_text(fact), point_title(point))
+            for point in points
+            for fact in point.run.facts
+            if fact.name == name and is_number(fact.value)
+        ]
+        if known:
+            (_, low, at_low), (_, high, at_high) = min(known), max(known)
+            return f"{name}: from {low} with {at_low} to {high} with {at_high}"
+    return f"{len(points)} points"
 
 
 def _facts(facts: Sequence[Fact]) -> Facts:

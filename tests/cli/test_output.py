@@ -238,7 +238,7 @@ def test_a_missed_objective_keeps_the_answer_and_the_exit_code(
         assert json.loads(printed.out) == MISSED.to_dict()
         return
     assert (
-        printed.out.splitlines()[1] == "No setting meets the objective; io-threads 4 comes closest"
+        printed.out.splitlines()[0] == "No setting meets the objective; io-threads 4 comes closest"
     )
     assert "Run io-threads" not in printed.out
     assert "one thread reads every socket" in printed.out
