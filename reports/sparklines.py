@@ -13,7 +13,7 @@ from rich.text import Text
 from forecache.models.results.series import Floats, Series, Stack, Ticks
 
 from .document import Sparklines
-from .text.formats import quantity
+from .text.formats import block, quantity
 from .text.runs import (
     Moment,
     chosen_text,
@@ -132,14 +132,8 @@ def _pointers(times_s: Floats, moments: Sequence[Moment], width: int) -> str:
 
 # --- stacked bars ---------------------------------------------------------------------------------
 
-BLOCKS = "▁▂▃▄▅▆▇█"
 _NARROWEST_BARS = 10
 _MOST_NOTES = 3
-
-
-def block(share: float) -> str:
-    """A character as high as a share of 1, the lowest for 0."""
-    return BLOCKS[min(len(BLOCKS) - 1, max(0, int(share * len(BLOCKS))))]
 
 
 def print_stacks(stacks: Sequence[Stack], console: Console) -> None:

@@ -231,7 +231,9 @@ def _frequency(around: Surroundings) -> Ability:
         status=status,
         found=", ".join(parts) or "the kernel doesn't say",
         helps="repeatable observe",
-        get="" if steady else "cpupower frequency-set -g performance, while you measure",
+        get=""
+        if steady
+        else "a fixed frequency: cpupower frequency-set -g performance, while you measure",
         values={"governor": governor, "turbo": turbo},
     )
 
@@ -240,7 +242,7 @@ def _clock(around: Surroundings) -> Ability:
     source = around.clock_source
     fast = source in _FAST_CLOCKS
     status: Status = "unknown" if source is None else "yes" if fast else "limited"
-    slow = f"a clock that is read without a system call: {_FAST_CLOCKS[0]} at boot (clocksource=)"
+    slow = f"a faster clock: {_FAST_CLOCKS[0]} at boot (clocksource=), read without a system call"
     return Ability(
         id="clock_source",
         title="clock source",

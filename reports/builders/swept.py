@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from forecache.sim.statistics import Estimate
 
 from ..document import PLOT_PX, WIDE_PX, Column, Figure, Part, Section, Text, TextTable, words
-from ..sparklines import block
 from ..text.facets import Facets, evenly, facets
-from ..text.formats import UNKNOWN, listed, quantity, sentence
+from ..text.formats import UNKNOWN, block, listed, quantity, sentence
 from ..text.settings import setting_name, value_text
 from . import drawing
 
@@ -82,7 +81,7 @@ def exactly(value: float) -> Estimate:
 def _spoken(made: Facets, unit: str) -> str:
     """What a screen reader says: where each line begins and ends."""
     return "; ".join(
-        f"{' '.join(word for word in (panel, name) if word)} from "
+        f"{' '.join(word for word in (panel, name, 'from') if word)} "
         f"{quantity(curve[0].estimate.value, unit)} at {value_text(curve[0].x)} to "
         f"{quantity(curve[-1].estimate.value, unit)} at {value_text(curve[-1].x)}"
         for panel, lines in made.curves.items()

@@ -80,6 +80,14 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def block(share: float) -> str:
+    """A character as high as a share of 1, the lowest for 0."""
+    return _BLOCKS[min(len(_BLOCKS) - 1, max(0, int(share * len(_BLOCKS))))]
+
+
 _WORD = re.compile(r"(?:[^\s'\"]|'[^']*'|\"[^\"]*\")+")
 
 

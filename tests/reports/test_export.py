@@ -84,7 +84,7 @@ def test_the_paper_holds_every_number_that_the_page_holds(paper: PdfReader, page
 def test_the_paper_has_its_parts_in_order(paper: PdfReader) -> None:
     text = words(paper)
     parts = [
-        *("How many I/O threads should valkey 9.1.2 run", "Run io-threads 6", "Sensitivity"),
+        *("How many I/O threads should valkey 9.1.2 run", "Recommendations", "Sensitivity"),
         *("How far to trust it", "Method", "Threats to validity", "Parameters and where they"),
         *("How to repeat it", "How to cite it", "@software{forecache"),
     ]

@@ -195,8 +195,8 @@ def test_page_is_whole_loads_nothing_and_tells_what_the_plots_show() -> None:
     assert not re.search(r"https?://", html)
     assert all(v.startswith("#") for _, name, v in page.attributes if name == "href")
     labels = [value for tag, name, value in page.attributes if (tag, name) == ("svg", "aria-label")]
-    # Five panels, three points, wide and narrow.
-    assert len(labels) == 5 * 3 * 2
+    # Five panels of three points and what differs between these, wide and narrow.
+    assert len(labels) == (5 * 3 + 1) * 2
     assert "Latency against time: p50 from 0.24 ms to 14.7 ms" in " ".join(labels)
     # What was asked for stands on the page, as a file would say it.
     assert "name: three shards to five" in page.text
