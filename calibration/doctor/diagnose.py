@@ -231,9 +231,7 @@ def _frequency(around: Surroundings) -> Ability:
         status=status,
         found=", ".join(parts) or "the kernel doesn't say",
         helps="repeatable observe",
-        get=""
-        if steady
-        else "a fixed frequency: cpupower frequency-set -g performance, while you measure",
+        get="" if steady else "a fixed frequency: cpupower frequency-set -g performance",
         values={"governor": governor, "turbo": turbo},
     )
 
