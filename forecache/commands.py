@@ -368,7 +368,10 @@ def _points_options() -> list[click.Parameter]:
             "pyarrow is installed. Names of columns include the unit.",
             metavar="DIR",
         ),
-        _flag("--csv", help="Print the points as CSV, with all intervals, in place of the text."),
+        _flag(
+            "--csv",
+            help="Print the points (of what runs over time, its steps) as CSV, in place of the text.",
+        ),
     ]
 
 

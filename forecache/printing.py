@@ -51,8 +51,8 @@ def _write_points(answer: Any, given: Given) -> None:
         return
     from forecache.reports.files import write_data, write_figures
 
-    if given["figures"] is not None:
-        write_figures(answer, given["figures"])
+    if given["figures"] is not None and not write_figures(answer, given["figures"]):
+        click.echo("this answer has no figure", err=True)
     if given["data"] is not None:
         write_data(answer, given["data"])
 

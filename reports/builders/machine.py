@@ -2,7 +2,7 @@
 
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from forecache.calibration.bundle.bundle import Bundle, bundle_summary
@@ -13,7 +13,7 @@ from forecache.hwprofiles.schema import HostProfile
 
 from ..document import Column, Document, Items, Part, Section, Text, TextTable, words
 from ..text.formats import number, percent, rate, span
-from ..tidy import tidy
+from ..tidy import TidyTable, flat, tidy
 from .calibration import LABELS
 
 _MARKS = {"yes": "✓", "limited": "~", "no": "✗", "unknown": "?"}
@@ -94,8 +94,9 @@ def host(profile: HostProfile) -> Document:
     )
 
 
-def _measured(title: str, parts: Sequence[Part]) -> Document:
-    return Document(about="", headline=title, sections=[Section(title, parts, tone="plain")])
+def _measured(title: str, parts: Sequence[Part], **tables: Callable[[], TidyTable]) -> Document:
+    section = Section(title, parts, tone="plain")
+    return Document(about="", headline=title, sections=[section], tables=tables)
 
 
 def _quantities(named: Iterable[tuple[str, Quantity]]) -> TextTable:
@@ -178,4 +179,13 @@ def bundle(observed: Bundle) -> Document:
             Text(meanings, "muted"),
             Items([*observed.manifest.warnings, *observed.manifest.left_out]),
         ],
+        points=lambda: tidy(
+            [
+                {
+                    **row.given.model_dump(mode="json", exclude_none=True),
+                    **{name: value for name, value in flat(row).items() if name != "given"},
+                }
+                for row in rows
+            ]
+        ),
     )

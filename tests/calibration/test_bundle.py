@@ -21,6 +21,7 @@ from forecache.calibration.bundle.bundle import (
 )
 from forecache.calibration.bundle.points import Conditions, ObservedPoint, Popularity, Repetition
 from forecache.hwprofiles import load_host
+from forecache.reports.builders import document
 from forecache.sim.errors import InputError
 from forecache.sim.histogram import LatencyHistogram
 
@@ -110,6 +111,13 @@ def test_what_is_written_is_read(folder: Path) -> None:
     stored = bundle.points[0].repetitions[0].histogram
     assert stored is not None
     assert sum(stored["counts"].values()) == 1
+
+
+def test_its_points_are_a_table(folder: Path) -> None:
+    made = document(Bundle.load(folder)).tables["points"]()
+    columns = dict(zip((name for name, _ in made.columns), made.cells, strict=True))
+    assert columns["pipeline"] == [point.given.pipeline for point in POINTS]
+    assert columns["repetitions"] == [len(point.repetitions) for point in POINTS]
 
 
 def cut(path: Path, keep: float) -> None:

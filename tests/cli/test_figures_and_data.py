@@ -53,6 +53,13 @@ def test_figures_and_tables_are_files(forecache: Run, scenario: Path, tmp_path: 
     assert (data / "points.csv").read_text(encoding="utf-8") == printed
 
 
+def test_an_answer_without_figures_says_so(forecache: Run, tmp_path: Path) -> None:
+    done = forecache("memory", "examples/quickstart.yaml", "--figures", tmp_path / "figures")
+    assert done.returncode == 0
+    assert "this answer has no figure" in done.stderr
+    assert not (tmp_path / "figures").exists()
+
+
 def test_what_can_not_be_written_is_refused_first(
     forecache: Run, scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
