@@ -370,7 +370,7 @@ def _points_options() -> list[click.Parameter]:
         ),
         _flag(
             "--csv",
-            help="Print the points (of what runs over time, its steps) as CSV, in place of the text.",
+            help="Print the points (of runs over time, their steps) as CSV, in place of the text.",
         ),
     ]
 
