@@ -41,14 +41,15 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) evidence -type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: accuracy browser evidence gate install pages help study test lint format types pytest verification benchmark docs wheel \
+.PHONY: accuracy browser calculator evidence gate install pages help study test lint format types pytest verification benchmark docs wheel \
 	check-wheel clean
 
 help:
 	@echo "make install       the command .venv/bin/forecache"
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
 	@echo "make test          ruff, mypy on the installed package and evidence/, pytest"
-	@echo "make browser       the page of explore and the search of the site in chromium, pictures in build/explore/"
+	@echo "make browser       explore, calculator and search of the site in chromium; pictures in build/"
+	@echo "make calculator    a page that answers in any browser without a server: build/calculator/index.html"
 	@echo "make verification  closed forms, interval coverage, random scenarios, damaged inputs, long tests"
 	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
 	@echo "make evidence      list the studies of accuracy; STUDY=x runs one, ONLY=y a part of it"
@@ -83,7 +84,11 @@ pytest: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "not browser and not long" $(PYTEST_FLAGS)
 
 browser: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest -m browser tests/reports/test_explore_browser.py tests/test_site_search.py
+	$(BIN)/python -m pytest -m browser tests/reports/test_explore_browser.py \
+		tests/reports/test_calculator_browser.py tests/test_site_search.py
+
+calculator: $(VENV)/.ready-dev
+	$(BIN)/python -m forecache.reports.calculator.page build/calculator
 
 # Measure, keep what was found, write its page: evidence/studies.py has them all.
 evidence: $(VENV)/.ready

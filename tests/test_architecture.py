@@ -70,6 +70,7 @@ PACKAGES = {
         "files",
         "prometheus",
         "explore",
+        "calculator",
         "study",
     ],
 }
