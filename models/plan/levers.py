@@ -132,7 +132,7 @@ def _of_zones(plan: PlanScenario, offer: Offer) -> Iterator[_Change]:
     if offer.replicas < zones - 1 <= MOST_REPLICAS and offer.engine.engine != "memcached":
         what = f"reads in the client’s own zone with {zones - 1} replicas"
         if offer.replicas:
-            risk = "as with fewer replicas; every write is copied to one more zone or several"
+            risk = f"as with fewer replicas; writes are copied to {zones - 1} other zones"
         fields = {"demand.reads_from": "same_zone", "choices.replicas": [zones - 1]}
         yield _Change(what, fields, [near], zones - 1, risk)
     objectives = plan.objectives.model_copy(update={"losing_a_zone": "nothing"})
