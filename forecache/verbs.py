@@ -964,13 +964,13 @@ def explore(
         taken; or a package of the extra `explore` is missing.
     """
     from forecache.hwprofiles.named_files import with_absolute_paths
-    from forecache.models.scenario.source import content_of
+    from forecache.models.scenario.source import read_scenario
     from forecache.reports.explore.job import start_of
     from forecache.reports.explore.server import Explorer, serve
 
     file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
     # The page saves it wherever the browser does.
-    begins = with_absolute_paths(start_of(content_of(scenario), file=file))
+    begins = with_absolute_paths(start_of(read_scenario(scenario).data, file=file))
     with suppress(KeyboardInterrupt):
         serve(Explorer(begins, seed=seed), port=port, ready=ready or (lambda _address: None))
 

@@ -9,7 +9,7 @@ from forecache.sim.errors import InputError
 from forecache.sim.words import any_of
 
 from .completion import Learned, complete, reuses, with_learned
-from .files import did_you_mean, parse, read_yaml
+from .files import as_written, did_you_mean, parse, read_yaml
 from .instances import (
     REFERENCE,
     SHARE_OF_LIMIT,
@@ -73,12 +73,14 @@ def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
             f"host {name!r}: found a file of this name, but the path of a profile ends in .yaml or "
             f"has a folder in it; valid is ./{name}."
         )
+    if (node := name.removeprefix("cache.")) != name and node in instances:
+        raise InputError(f"host {name!r}: it is a node of ElastiCache; valid is {node}.")
     known = [*_host_ids(), *instances]
     if host_id is not None:
         known = [f"{row.host_id}-{row.name}" for row in instances.values()]
     raise InputError(
         f"host {name!r}: no host, instance or profile file has this name; "
-        + did_you_mean(name, known)
+        + did_you_mean(name, known, listed_by="`forecache catalog`")
     )
 
 
@@ -87,7 +89,7 @@ def _from_file(path: str) -> HostProfile:
     data = read_with_files(path)
     if "vcpus" not in data:
         return parse(HostProfile, _completed(data, file=path), file=path)
-    own = parse(OwnInstance, data, file=path)
+    own = parse(OwnInstance, as_written(OwnInstance, data), file=path)
     host = load_host(own.host)
     if host.instance is not None:
         raise InputError(

@@ -10,7 +10,6 @@ may be long. So events are counted first.
 
 from __future__ import annotations
 
-import difflib
 import io
 import os
 import re
@@ -28,6 +27,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from forecache.sim.errors import InputError
+
+from .amounts import number_in, valid_number
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -59,8 +60,9 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown line"
-        problem = error.problem or error.context or "not valid YAML"
-        raise InputError(f"{path}, {where}: {problem}; valid is a YAML mapping.") from None
+        line = "".join(text.splitlines()[mark.line : mark.line + 1]) if mark else ""
+        letter = line[mark.column : mark.column + 1] if mark else ""
+        raise InputError(f"{path}, {where}: {_yaml_problem(error, letter)}.") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # Among them a control character (ReaderError) and a date such as 2026-13-01 (ValueError).
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -72,6 +74,34 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         if not isinstance(key, str):
             raise InputError(f"{path}: found the field {key!r}; valid field names are text.")
     return data
+
+
+_YAML_PROBLEMS = {
+    "mapping values are not allowed in this context": "found a colon where no field can begin; "
+    "valid is `name: value` with a space after the colon (in the line above, too), the same "
+    "indentation for all fields of a mapping, and quotes around a value that has a colon",
+    "did not find expected alphabetic or numeric character": "found a value that begins with * or "
+    "&; valid is quotes around it",
+    "did not find expected ',' or '}'": "found neither a comma nor a closing brace; valid is a "
+    "comma between fields and a brace after the last one",
+    "did not find expected ',' or ']'": "found neither a comma nor a closing bracket; valid is a "
+    "comma between values and a bracket after the last one",
+    "did not find expected key": "found a line indented unlike the fields before it; valid is the "
+    "same indentation for all fields of a mapping",
+    "found unexpected end of stream": "found a quote that is never closed; valid is one at each "
+    "end",
+}
+"""What the parser says, in the words of whoever wrote the file."""
+
+
+def _yaml_problem(error: yaml.MarkedYAMLError, letter: str) -> str:
+    """What is wrong and what is valid, where the parser stopped at a letter."""
+    problem = error.problem or error.context or "not valid YAML"
+    if letter == "\t":
+        return "found a tab; valid is indentation by spaces"
+    if letter and letter in "*&@`%!" and problem not in _YAML_PROBLEMS:
+        return f"found a value that begins with {letter} ({problem}); valid is quotes around it"
+    return _YAML_PROBLEMS.get(problem, f"{problem}; valid is a YAML mapping")
 
 
 def read_text(path: str | Path) -> str:
@@ -178,14 +208,62 @@ def named(file: str | Path) -> Iterator[None]:
         raise InputError(f"{file}: {error}") from None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A clause that helps with an unknown name: close matches, else all valid names."""
+MOST_NAMES, MOST_WRITTEN = 30, 8
+"""Valid names that a sentence lists, and fields of a mapping that it lists with something else."""
+
+
+def did_you_mean(name: str, known: Iterable[str], *, listed_by: str = "") -> str:
+    """A clause that helps with an unknown name: close ones, else all valid names if they are few.
+
+    Parameters
+    ----------
+    listed_by
+        What lists all of them, where they may be too many for a sentence.
+    """
     names = sorted(set(known))
-    by_lower = {known_name.lower(): known_name for known_name in names}
-    close = difflib.get_close_matches(name.lower(), list(by_lower), n=4, cutoff=0.6)
-    if close:
-        return "did you mean " + " or ".join(repr(by_lower[match]) for match in close) + "?"
-    return "valid are " + ", ".join(names) + "." if names else "none is valid here."
+    if close := close_names(name, names):
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    if len(names) <= MOST_NAMES:
+        return "valid are " + ", ".join(names) + "." if names else "none is valid here."
+    nearest = ", ".join(map(repr, sorted(names, key=lambda known: -_likeness(name, known))[:3]))
+    more = f"{listed_by} lists all {len(names)}" if listed_by else f"there are {len(names)}"
+    return f"the nearest are {nearest}; {more}."
+
+
+def close_names(name: str, known: Iterable[str]) -> list[str]:
+    """Names that may have been meant, at most four, the likeliest first.
+
+    That is one with few wrong letters; one whose words are among the words of the other (`version`,
+    `engine_version`); or one that begins with the same word (`value_size`, `value_bytes`).
+    """
+    words = _WORD.findall(name.lower())
+
+    def close(other: str) -> bool:
+        its = _WORD.findall(other.lower())
+        shared = words and its and (set(words) <= set(its) or set(its) <= set(words))
+        begins = len(words) > 1 and len(its) > 1 and words[0] == its[0] and len(words[0]) > 2
+        return _likeness(name, other) >= _ALIKE or bool(shared) or begins
+
+    return sorted(filter(close, known), key=lambda other: (-_likeness(name, other), other))[:4]
+
+
+_WORD = re.compile(r"[a-z0-9]+")
+_ALIKE = 0.66
+"""Likeness of names of which one is probably the other, misspelt."""
+
+
+def _likeness(name: str, other: str) -> float:
+    """From 0 to 1: one less the edits (a swap of neighbours is one) for letters of the longer."""
+    one, two = name.lower(), other.lower()
+    before, last = [0] * (len(two) + 1), list(range(len(two) + 1))
+    for i, letter in enumerate(one, 1):
+        row = [i]
+        for j, its in enumerate(two, 1):
+            row.append(min(last[j] + 1, row[-1] + 1, last[j - 1] + (letter != its)))
+            if i > 1 and j > 1 and letter == two[j - 2] and its == one[i - 2]:
+                row[-1] = min(row[-1], before[j - 2] + 1)
+        before, last = last, row
+    return 1.0 - last[-1] / max(len(one), len(two), 1)
 
 
 class FieldError(ValueError):
@@ -253,17 +331,45 @@ def _first_problem(model: type[BaseModel], data: object, error: ValidationError,
     field = format_path([*above, *path]) or "the top level"
     kinds = {problem["type"] for problem in problems}
     if "extra_forbidden" in kinds:
-        known = _fields_at(model, path[:-1])
-        return f"unknown field '{field}'; {did_you_mean(str(path[-1]), known)}{more}"
+        return f"unknown field '{field}'; {_known_field(model, path)}{more}"
     if kinds == {"missing"}:
         return f"the field '{field}' is missing{more}."
     tagged = _tag_problem([*above, *path], problems[0]) if len(kinds) == 1 else None
     if tagged is not None:
         return f"{tagged}{more}"
-    valid = " or ".join(dict.fromkeys(valid_text(problem) for problem in problems))
+    names = [str(part) for part in path]
+    valid = " or ".join(dict.fromkeys(valid_text(problem, names) for problem in problems))
+    if kinds == {"model_type"} and len(below := _fields_at(model, path)) <= MOST_WRITTEN:
+        valid += f" with {', '.join(sorted(below))}"
     found = _short(problems[0]["input"])
     where = f"field '{field}'" if [*above, *path] else field
     return f"{where}: found {found}; valid is {valid}{more}."
+
+
+def _known_field(model: type[BaseModel], path: Sequence[str | int]) -> str:
+    """What an unknown field may be meant as: one beside it, or of its very name elsewhere."""
+    name, beside = str(path[-1]), _fields_at(model, path[:-1])
+    elsewhere = _paths_of(model, name)[:1]
+    if elsewhere:
+        names = [*close_names(name, beside)[:2], *elsewhere]
+        return f"did you mean {' or '.join(map(repr, names))}?"
+    return did_you_mean(name, beside, listed_by="docs/scenario.md")
+
+
+def _paths_of(model: type[BaseModel], name: str) -> list[str]:
+    """Where a model has a field of a name, the outermost first; lists are not entered."""
+    found: list[str] = []
+    models, seen = [("", model)], {model}
+    while models:
+        path, here = models.pop(0)
+        for known, field in here.model_fields.items():
+            if known == name:
+                found.append(path + known)
+            if not _takes(field.annotation, list):
+                below = [each for each in _models_in(field.annotation) if each not in seen]
+                models += [(f"{path}{known}.", each) for each in below]
+                seen |= set(below)
+    return found
 
 
 def _tag_problem(path: Sequence[str | int], problem: Mapping[str, Any]) -> str | None:
@@ -330,9 +436,21 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     return [found for part in typing.get_args(annotation) for found in _models_in(part)]
 
 
-def valid_text(problem: Mapping[str, Any]) -> str:
-    """What a problem's field should have held."""
+_BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+"""Words for pydantic's bounds of a number."""
+
+
+def valid_text(problem: Mapping[str, Any], fields: Sequence[str] = ()) -> str:
+    """What a problem's field should have held.
+
+    Parameters
+    ----------
+    fields
+        Names of the field and of those that it is in, which say what a number is of.
+    """
     context = problem.get("ctx") or {}
+    if problem["type"] in ("int_type", "float_type") and isinstance(problem["input"], str):
+        return valid_number(fields, whole=problem["type"] == "int_type")
     if problem["type"] == "value_error":
         return str(context.get("error", problem["msg"])).rstrip(".")
     if problem["type"] in ("literal_error", "enum"):
@@ -343,6 +461,10 @@ def valid_text(problem: Mapping[str, Any]) -> str:
         bound = "at least" if problem["type"] == "too_short" else "at most"
         limit = context.get("min_length", context.get("max_length"))
         return f"{bound} {limit} item{'s' if limit != 1 else ''}"
+    for name, words in _BOUNDS.items():
+        if name in context:
+            bound = context[name]
+            return f"{words} {bound:,}" if isinstance(bound, int) else f"{words} {bound:,.10g}"
     message = str(problem["msg"]).removeprefix("Tuple should have ").removeprefix("Value error, ")
     for prefix in ("Input should be a valid ", "Input should be "):
         if message.startswith(prefix):
@@ -360,6 +482,98 @@ def _short(value: object) -> str:
         return "an integer of hundreds of digits"  # Python refuses to write thousands of them
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+# --- what people write ----------------------------------------------------------------------------
+
+
+def is_sweep(value: object) -> bool:
+    """Whether a value is `{sweep: [...]}`, alone or `with` another."""
+    return isinstance(value, Mapping) and "sweep" in value and value.keys() <= {"sweep", "with"}
+
+
+def as_written(model: type[BaseModel], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Data of a file in which what people write stands as the model has it.
+
+    Where a field takes no text, a number with a unit (`10KB`) becomes one in the field's own and
+    `auto` becomes `automatic`; where it takes no list, a list becomes a sweep; where it takes lists
+    only, a single value becomes one. All else stays as it is, for `parse` to check.
+    """
+    found: dict[str, Any] = _as_written(data, [model], model, ())
+    return found
+
+
+def _as_written(
+    value: Any, models: Sequence[type[BaseModel]], annotation: Any, fields: tuple[str, ...]
+) -> Any:
+    """The same of a part, which `annotation` allows and whose fields are those of `models`."""
+    if is_sweep(value) and isinstance(value["sweep"], list):
+        return value | {
+            "sweep": [_as_written(v, models, annotation, fields) for v in value["sweep"]]
+        }
+    if isinstance(value, Mapping):
+        found = {}
+        for key, item in value.items():
+            below = [m.model_fields[key].annotation for m in models if key in m.model_fields]
+            if below:
+                kinds = tuple(below)
+                inner = [each for kind in kinds for each in _models_in(kind)]
+                found[key] = _as_written(item, inner, kinds, (*fields, str(key)))
+                if _in_lists_only(found[key], kinds):
+                    found[key] = [found[key]]
+            elif _takes(annotation, dict):
+                found[key] = _as_written(item, models, annotation, (*fields, str(key)))
+            else:
+                found[key] = item
+        return found
+    if isinstance(value, list):
+        items = [_as_written(item, models, annotation, fields) for item in value]
+        if not items or _takes(annotation, list) or _mappings_only(annotation, items):
+            return items
+        return {"sweep": items}
+    if isinstance(value, str) and not _takes(annotation, str):
+        if value == "auto" and _takes(annotation, "automatic"):
+            return "automatic"
+        number = number_in(value, fields)
+        return value if number is None else number
+    return value
+
+
+def _in_lists_only(value: Any, annotation: Any) -> bool:
+    """Whether an annotation allows lists, and nothing else that a value may be."""
+    if value is None or isinstance(value, list) or is_sweep(value):
+        return False
+    options = [each for each in _options(annotation) if each is not types.NoneType]
+    others = [each for each in options if typing.get_origin(each) is not list]
+    words = [word for each in others for word in typing.get_args(each)]
+    only_words = all(typing.get_origin(each) is typing.Literal for each in others)
+    return len(others) < len(options) and only_words and value not in words
+
+
+def _mappings_only(annotation: Any, items: Sequence[Any]) -> bool:
+    """Whether an annotation allows mappings only, and not all of some values are any."""
+    scalars = any(_takes(annotation, kind) for kind in (str, int, float, bool, typing.Literal))
+    return not scalars and not all(isinstance(item, Mapping) for item in items)
+
+
+def _options(annotation: Any) -> list[Any]:
+    """What a union, or each of several annotations, allows."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        annotation = typing.get_args(annotation)
+    if isinstance(annotation, tuple):
+        return [each for part in annotation for each in _options(part)]
+    return [annotation]
+
+
+def _takes(annotation: Any, kind: Any) -> bool:
+    """Whether a type, a word or a container is among what an annotation allows, models apart."""
+    if isinstance(annotation, tuple):
+        return any(_takes(each, kind) for each in annotation)
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if kind in (annotation, origin):
+        return True
+    # Keys of a mapping are text, whatever its values are.
+    return any(_takes(part, kind) for part in (parts[1:] if origin is dict else parts))
 
 
 # --- YAML text ------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 
 from forecache.sim.errors import InputError
 
-from .files import dump_yaml, read_text, read_yaml, write_bytes_atomic
+from .files import dump_yaml, is_sweep, read_text, read_yaml, write_bytes_atomic
 
 _ALWAYS_FILES = ("trace", "sample")
 FILE_FIELDS = frozenset({"host", "engine", "engines", "tool", "prices", *_ALWAYS_FILES})
@@ -47,8 +47,8 @@ def change_files(data: Any, change: Callable[[str, str], str], *, field: str = "
         Name of the field that holds `data`.
     """
     if isinstance(data, Mapping):
-        if set(data) == {"sweep"}:
-            return {"sweep": change_files(data["sweep"], change, field=field)}
+        if is_sweep(data):
+            return {**data, "sweep": change_files(data["sweep"], change, field=field)}
         return {k: change_files(v, change, field=str(k)) for k, v in data.items()}
     if isinstance(data, list | tuple):
         return [change_files(each, change, field=field) for each in data]

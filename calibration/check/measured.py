@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from forecache.hwprofiles.files import parse, read_text, read_yaml
+from forecache.hwprofiles.files import as_written, parse, read_text, read_yaml
 from forecache.hwprofiles.record import Record
 from forecache.models.prediction.predict import LATENCIES, SERVER_CPU
 from forecache.models.results.points import QUANTILES
@@ -338,7 +338,9 @@ def _read(path: str | Path, scenario: Scenario) -> Measured:
     # A mapping in YAML may begin with a quoted name, too; only CSV has commas between quotes.
     if any(line.lstrip("\r").startswith('"') and '","' in line for line in text.splitlines()):
         return measured_by_benchmark(text, scenario, file=file)
-    return measured_from(parse(MeasuredFields, read_yaml(path), file=file), source=file)
+    return measured_from(
+        parse(MeasuredFields, as_written(MeasuredFields, read_yaml(path)), file=file), source=file
+    )
 
 
 def measured_by_benchmark(text: str, scenario: Scenario, *, file: str) -> Measured:

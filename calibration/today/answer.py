@@ -36,7 +36,7 @@ from forecache.models.prices.table import NODE_PRICES, load_prices
 from forecache.models.results.displayed import provenance
 from forecache.models.scenario.command_table import DESCRIBED_BY, commands_on
 from forecache.models.scenario.schema import Slo
-from forecache.models.scenario.source import check_kind, content_of
+from forecache.models.scenario.source import check_kind, read_scenario
 from forecache.models.scenario.versions import minor_version
 from forecache.sim.errors import InfeasibleError, InputError, NotKnownError
 
@@ -311,7 +311,7 @@ def _scenario_fields(scenario: str | Path | Mapping[str, Any] | None, file: str)
     """The fields of the scenario, none without one."""
     if scenario is None:
         return {}
-    data = content_of(scenario)
+    data = read_scenario(scenario).data
     check_kind(data, file=file, valid=["plan"])
     for name in ("demand", "today", "objectives"):
         if not isinstance(data.get(name, {}), Mapping):
@@ -414,7 +414,7 @@ def _node_fields(
     whole: Mapping[str, Any], host: str | None, node: str | Path | Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Fields of a node's scenario that INFO can't tell, its host among them where it is known."""
-    fields = {} if node is None else dict(content_of(node))
+    fields = {} if node is None else dict(read_scenario(node).data)
     name = host or (whole.get("today") or {}).get("instance")
     if name is not None:
         fields.setdefault("host", str(name).removeprefix("cache."))

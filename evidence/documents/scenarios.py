@@ -26,9 +26,18 @@ A scenario is a YAML file ([one](../README.md#one-scenario), [examples](../examp
 word in it may be replaced by `{{sweep: [...]}}`; several sweeps are combined in every way, up to
 {MOST_POINTS:,} points, or ten million with [`forecache sweep`](verbs.md#large-sweeps). From Python
 a sweep may also be a `range` or a NumPy array. Fields that aren't listed are refused; a default of
-– means that the field is not set. The `kind` says what a file describes, by default one node.
+– means that the field is not set. The `kind` says what a file describes, without it its fields do.
 A path in a file (of a host, an engine, prices, a trace, ...) is relative to the folder of that
 file, wherever the command runs; in a mapping from Python it is relative to the current folder.
+
+A number may have a unit: `value_bytes: 10KB`, `think_us: 2ms`, `rate_rps: 50k`, `growth_per_year:
+30%`, `cpu_quota_cores: 1500m`, `maxmemory_bytes: 1.5Gi`. It is converted into the unit in the name
+of its field; a unit of something else is refused. Bytes count as in redis.conf: `1k` is 1,000
+bytes, `1kb` and `1Ki` are 1,024; in fields in GB of 10^9 bytes, KB, MB and TB are decimal too. A
+list where one value belongs is a sweep (`io_threads: [1, 2, 4]`), and one value where a list
+belongs is a list of one. `engine: valkey 9.1` is an engine with its version. `auto` is short for
+`automatic`. A rate without `arrival` is that of an open loop. A scenario may also be JSON.
+
 [models.md](models.md) explains the fields of a node, [fleet.md](fleet.md) those of the other kinds.
 """
 

@@ -8,13 +8,15 @@ from functools import cache
 from typing import Any
 
 from forecache.hwprofiles import load_host
+from forecache.hwprofiles.files import is_sweep
 from forecache.sim.errors import InputError
 
 from ..engines.commands import check_bytes_on_the_way, check_commands
 from ..engines.generator import load_generator
 from ..engines.profile import EngineProfile, load_engine
 from ..prediction.system import NodeCase, System
-from ..scenario.schema import Scenario
+from ..prices.table import host_of
+from ..scenario.schema import Scenario, without_automatic
 from ..scenario.source import NODE, ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from ..step_times.cores import check_cores, sharing
@@ -30,12 +32,7 @@ MACHINE_FIELDS = ("host", "engine", "engine_version")
 
 def machine_lists(data: Mapping[str, Any]) -> list[str]:
     """Fields of a node's scenario that are lists of hosts, engines or versions."""
-    return [name for name in MACHINE_FIELDS if is_list(data.get(name))]
-
-
-def is_list(value: Any) -> bool:
-    """Whether a field is a list of values to sweep."""
-    return isinstance(value, Mapping) and set(value) == {"sweep"}
+    return [name for name in MACHINE_FIELDS if is_sweep(data.get(name))]
 
 
 class Systems:
@@ -52,8 +49,8 @@ class Systems:
         name = scenario.host
         if name is None:
             raise InputError("field 'host': found nothing; valid is a host's name or file.")
-        host = self._host(name)
         engine = self._engine(scenario.engine, scenario.engine_version)
+        host = self._host(host_of(name, engine.engine))
         case = with_a_tool(case, engine)
         tool = case.scenario.load_generator.tool
         generator = self._generator(tool)
@@ -79,9 +76,13 @@ def load_cases(source: ScenarioSource) -> list[NodeCase]:
     given = read_scenario(source)
     given.kind([NODE])
     systems = Systems()
-    cases = expand(given.data, file=given.name, schema=Scenario)
+    fields = without_automatic(given.data)
+    cases = expand(fields, file=given.name, schema=Scenario)
     try:
-        return [systems.of(case) for case in cases]
+        found = [systems.of(case) for case in cases]
+        if fields is given.data:
+            return found
+        return [each for case, system in found for each in thread_candidates(case, system)]
     except InputError as error:
         raise InputError(f"{given.name}: {error}") from None
 
@@ -110,7 +111,7 @@ def thread_candidates(case: Case[Scenario], system: System) -> list[NodeCase]:
     return [
         (
             Case(
-                given={"io_threads": count},
+                given={**case.given, "io_threads": count},
                 scenario=case.scenario.model_copy(update={"io_threads": count}),
             ),
             system,

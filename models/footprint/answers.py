@@ -19,10 +19,11 @@ from ..engines.profile import EngineProfile, load_engine
 from ..layouts.blocks import Blocks
 from ..layouts.generations import taken_as
 from ..layouts.tables import buckets_of, most_entries
+from ..prices.table import host_of
 from ..results.consistency import Checked
 from ..results.displayed import Displayed
 from ..scenario.command_table import commands_on
-from ..scenario.schema import Persistence, Scenario
+from ..scenario.schema import Persistence, Scenario, without_automatic
 from ..scenario.source import NODE, ScenarioFile, ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from ..scenario.workload import AskedOther, Workload
@@ -152,7 +153,9 @@ def limits_of(scenario: MemoryScenario) -> list[MemoryLimit]:
         words = f"the machine leaves {gib(most)} GiB to the server"
         limits.append(MemoryLimit("memory", "resident", most, most, "memory_bytes", words))
     elif scenario.host is not None:
-        limits.append(host_limit(load_host(scenario.host), scenario.engine))
+        limits.append(
+            host_limit(load_host(host_of(scenario.host, scenario.engine)), scenario.engine)
+        )
     return limits
 
 
@@ -407,7 +410,7 @@ def _cases(given: ScenarioFile) -> list[Case[MemoryScenario]]:
     if given.kind([MEMORY, NODE]) == MEMORY:
         return expand(data, file=file, schema=MemoryScenario)
     cases: list[Case[MemoryScenario]] = []
-    for case in expand(data, file=file, schema=Scenario):
+    for case in expand(without_automatic(data), file=file, schema=Scenario):
         try:
             scenario = of_node(case.scenario)
         except InputError as error:

@@ -11,7 +11,7 @@ from forecache.hwprofiles.record import Record
 
 from ..layouts.allocator import Allocator
 from ..layouts.tables import SLOTS
-from ..scenario.versions import EngineVersion
+from ..scenario.versions import EngineVersion, OfEngine
 from ..scenario.workload import ValueSizes, sizes_of
 from .limits import FRAGMENTATION
 
@@ -129,7 +129,7 @@ class Forking(Record):
     200)."""
 
 
-class MemoryScenario(Record):
+class MemoryScenario(OfEngine):
     """What is kept in memory, by which engine, and what limits it."""
 
     kind: Literal["memory"] = "memory"

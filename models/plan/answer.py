@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from forecache.hwprofiles.files import named, parse
-from forecache.sim.errors import InfeasibleError
+from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.processes import workers
 from forecache.sim.words import NO_CLEAR_DIFFERENCE, chance
 
@@ -19,6 +19,7 @@ from ..prediction.predict import Progress
 from ..results.consistency import Checked
 from ..results.displayed import provenance
 from ..scenario.source import ScenarioSource, read_scenario
+from ..scenario.sweeps import first_sweep
 from .bill import data_tiering_offer, serverless_offers, with_bill
 from .compression import (
     LEAST_PIECES,
@@ -42,6 +43,11 @@ def load_plan(source: ScenarioSource) -> tuple[PlanScenario, str]:
     """A scenario of `kind: plan`, and what to call it in messages."""
     given = read_scenario(source)
     given.kind(["plan"])
+    if swept := first_sweep(given.data):
+        raise InputError(
+            f"{given.name}: field '{swept}': found a list or a sweep; valid is one value, and "
+            f"`forecache sweep` makes a plan for each of several."
+        )
     return parse(PlanScenario, given.data, file=given.name), given.name
 
 

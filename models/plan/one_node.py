@@ -11,17 +11,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from forecache.hwprofiles import list_instances
-from forecache.hwprofiles.files import did_you_mean, named
+from forecache.hwprofiles.files import did_you_mean, is_sweep, named
 from forecache.sim.errors import InputError
 
-from ..advice.cases import MACHINE_FIELDS, is_list, machine_lists
+from ..advice.cases import MACHINE_FIELDS, machine_lists
 from ..prediction.predict import Progress
 from ..scenario.command_table import DESCRIBED_BY
-from ..scenario.schema import Scenario
+from ..scenario.schema import Scenario, without_automatic
 from ..scenario.source import NODE, ScenarioSource, read_scenario
 from ..scenario.sweeps import expand
 from .answer import plan
 from .results import PlanAnswer
+from .shard import MANAGED
 
 _KEPT = {"kind", "name", *MACHINE_FIELDS, "tls", "io_threads", "persistence", "workload", "slo"}
 _WORKLOAD = {
@@ -58,14 +59,14 @@ def check_one_node(source: ScenarioSource, *, why: str) -> None:
 
 def one_node_plan(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
     """The plan that a node's scenario with such lists asks for."""
-    cases = [case.scenario for case in expand(data, file=file, schema=Scenario)]
+    cases = [case.scenario for case in expand(without_automatic(data), file=file, schema=Scenario)]
     first = cases[0]
     _check(data, first, file=file)
     workload = first.workload
     hosts = list(dict.fromkeys(str(case.host) for case in cases))
     known = {instance.name for instance in list_instances()}
     for host in hosts:
-        if host not in known:
+        if host not in known and not host.startswith(MANAGED):
             raise InputError(
                 f"{file}: field 'host': found {host!r} in a list; valid is an instance of "
                 f"`forecache catalog`, whose price is known: {did_you_mean(host, known)}"
@@ -109,7 +110,7 @@ def one_node_plan(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
                 {"engine": name, "versions": versions} if versions else {"engine": name}
                 for name, versions in engines.items()
             ],
-            "io_threads": threads if is_list(data.get("io_threads")) else "automatic",
+            "io_threads": threads if is_sweep(data.get("io_threads")) else "automatic",
             "shards": {"least": 1, "most": 1},
             "replicas": [0],
         },
@@ -129,8 +130,8 @@ def _check(data: Mapping[str, Any], scenario: Scenario, *, file: str) -> None:
     others = [name for name in data if name not in _KEPT]
     others += [f"workload.{name}" for name in inner if name not in _WORKLOAD]
     others += ["workload.mix.other"] if workload.mix and workload.mix.other else []
-    swept = [f"workload.{name}" for name, value in inner.items() if is_list(value)]
-    swept += [name for name in ("tls", "persistence", "slo") if is_list(data.get(name))]
+    swept = [f"workload.{name}" for name, value in inner.items() if is_sweep(value)]
+    swept += [name for name in ("tls", "persistence", "slo") if is_sweep(data.get(name))]
     if others or swept:
         raise InputError(
             f"{file}: field {(others or swept)[0]!r}: found it with a list of "

@@ -23,7 +23,7 @@ from ..scenario.command_table import (
     with_items,
 )
 from ..scenario.schema import PersistenceChoice, Slo, TlsChoice
-from ..scenario.versions import EngineVersion
+from ..scenario.versions import EngineVersion, OfEngine, engine_and_version
 from ..scenario.workload import (
     Collections,
     Mix,
@@ -116,6 +116,8 @@ class Operations(_Record):
     @model_validator(mode="before")
     @classmethod
     def _bare(cls, value: object) -> object:
+        if isinstance(value, str):
+            raise ValueError("a number a second, such as 50k, or a mapping with a_second")
         return {"a_second": value} if isinstance(value, int | float) else value
 
 
@@ -301,7 +303,10 @@ class Objectives(_Record):
 
 
 class EngineChoice(_Record):
-    """An engine, or some versions of it; a bare name stands for its newest known version."""
+    """An engine, or some versions of it.
+
+    A bare name stands for its newest known version, `valkey 9.1` for that one.
+    """
 
     engine: str
     """valkey, redis, memcached or elasticache-redis; a profile's id or file."""
@@ -310,7 +315,10 @@ class EngineChoice(_Record):
 
 
 def _named(value: object) -> object:
-    return {"engine": value} if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    engine, version = engine_and_version(value)
+    return {"engine": engine, "versions": version and [version]}
 
 
 class ShardRange(_Record):
@@ -376,7 +384,7 @@ class Choices(_Record):
         return self
 
 
-class TodaysPlan(_Record):
+class TodaysPlan(OfEngine):
     """What runs now, to compare with."""
 
     instance: str

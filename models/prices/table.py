@@ -399,6 +399,17 @@ def managed_node(host: HostProfile, engine: str) -> tuple[PriceTable, str] | Non
     return (table, node_type) if node_type in table.nodes.types else None
 
 
+def host_of(name: str, engine: str) -> str:
+    """The host that a scenario names: with a managed engine the instance of a service's node."""
+    instance = name.removeprefix("cache.")
+    if instance == name or engine.startswith("elasticache-"):
+        return instance
+    raise InputError(
+        f"field 'host': found {name!r}, a node of ElastiCache, with the engine {engine!r}; valid "
+        f"is {instance!r} for a server of your own, or the engine 'elasticache-redis'."
+    )
+
+
 def node_usd_per_month(
     table: PriceTable, node_type: str, engine: CacheEngine, payment: Payment
 ) -> float | None:

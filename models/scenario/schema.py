@@ -14,11 +14,14 @@ from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
 from .command_table import COMMANDS
-from .versions import EngineVersion
+from .versions import EngineVersion, OfEngine
 from .workload import CONSTANT_RATE, Mix, Workload
 
 LEAST_QUOTA_MS = 1.0
 """Of CPU time per period, which the kernel refuses to go below (min_cfs_quota_period)."""
+
+AUTOMATIC = ("automatic", "auto")
+"""Words for all numbers of threads that fit the cores, in place of `io_threads`."""
 
 
 class TlsSettings(_Record):
@@ -85,12 +88,19 @@ class Persistence(_Record):
         return self
 
 
+def _persistence_kind(value: object) -> str | None:
+    if isinstance(value, Mapping | Persistence):
+        return "kept"
+    return "word" if value == "none" else None
+
+
 PersistenceChoice = Annotated[
     Annotated[Literal["none"], Tag("word")] | Annotated[Persistence, Tag("kept")],
     Discriminator(
-        lambda value: "kept" if isinstance(value, Mapping | Persistence) else "word",
+        _persistence_kind,
         custom_error_type="persistence",
-        custom_error_message="'none', or a mapping with aof, snapshot or both",
+        custom_error_message="'none', or a mapping such as {aof: everysec} or "
+        "{snapshot: {every_s: 300, child_s: 20}}",
     ),
 ]
 
@@ -153,7 +163,7 @@ class Followed(_Record):
         return self
 
 
-class Scenario(_Record):
+class Scenario(OfEngine):
     """One case: everything a simulation of one point needs to be told."""
 
     kind: Literal["node"] = "node"
@@ -174,7 +184,8 @@ class Scenario(_Record):
     tls: TlsChoice = None
     """Encrypted connections: `true`, or what differs from the defaults; not with `unix_socket`."""
     io_threads: int = Field(default=1, ge=1, le=256)
-    """Threads as the engine counts them, the main thread included (Memcached: `-t`)."""
+    """Threads as the engine counts them, the main thread included (Memcached: `-t`); or
+    `automatic`, which compares all numbers that fit the cores."""
     idle_polls: bool = False
     """Whether idle CPUs of the server's host poll instead of sleeping (`idle=poll`): then the other
     hyperthread of a core is never idle and takes its share of it."""
@@ -266,3 +277,10 @@ class Scenario(_Record):
         if self.tls is not None and self.transport == "unix_socket":
             raise FieldError("transport", found=self.transport, valid="'tcp' with tls")
         return self
+
+
+def without_automatic(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a node's file, without `io_threads` where that is automatic."""
+    if data.get("io_threads") in AUTOMATIC:
+        return {name: value for name, value in data.items() if name != "io_threads"}
+    return data

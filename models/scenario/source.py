@@ -10,7 +10,6 @@ Packages below those of a kind check it too, so a row of `KINDS` names schema an
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,6 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from forecache.hwprofiles.files import as_written, did_you_mean, is_sweep
 from forecache.hwprofiles.named_files import read_with_files
 from forecache.sim.errors import InputError
 
@@ -102,10 +102,12 @@ def check_kind(data: Mapping[str, Any], *, file: str, valid: Sequence[str]) -> s
     InputError
         It is none of them; the message says which verb is for it.
     """
-    kind = data.get("kind", NODE)
+    kind = kind_of(data)
     if isinstance(kind, str) and kind in valid:
         return kind
     found = f"{file}: field 'kind': found {kind!r}"
+    if "kind" not in data:
+        found = f"{file}: found the fields of kind {kind}"
     words = " or ".join(f"{name} (or no kind)" if name == NODE else name for name in valid)
     if isinstance(kind, str) and kind in KINDS:
         raise InputError(
@@ -113,9 +115,27 @@ def check_kind(data: Mapping[str, Any], *, file: str, valid: Sequence[str]) -> s
         )
     if not isinstance(kind, str):
         raise InputError(f"{found}; valid is {_all_kinds()}.")
-    close = difflib.get_close_matches(kind.lower(), KINDS, n=1)
-    guess = f"did you mean {close[0]!r}? Valid is" if close else "valid is"
+    guess = f"{hint} Valid is" if (hint := did_you_mean(kind, KINDS))[-1] == "?" else "valid is"
     raise InputError(f"{found}; {guess} {_all_kinds()}.")
+
+
+def kind_of(data: Mapping[str, Any]) -> Any:
+    """What stands in `kind`; without it the kind that has most of the fields and misses none.
+
+    Of several a node goes first, then kinds whose `kind` has a default. No other schema is looked
+    at, and none imported, where a node has all fields.
+    """
+    if "kind" in data:
+        return data["kind"]
+    if data.keys() <= KINDS[NODE].schema.model_fields.keys():
+        return NODE
+    fields = {name: kind.schema.model_fields for name, kind in KINDS.items()}
+    whole = [
+        name
+        for name in sorted(fields, key=lambda name: fields[name]["kind"].is_required())
+        if all(f in data or f == "kind" for f, of in fields[name].items() if of.is_required())
+    ]
+    return max(whole, key=lambda name: len(data.keys() & fields[name].keys()), default=NODE)
 
 
 def _all_kinds() -> str:
@@ -139,7 +159,7 @@ class ScenarioFile:
     name: str
     """What messages call it: the path, or `scenario` of a mapping."""
     data: dict[str, Any]
-    """Its fields, in which a field may be a sweep."""
+    """Its fields, in which a field may be a sweep; numbers are in the units of their fields."""
 
     def kind(self, valid: Sequence[str]) -> str:
         """Which of the valid kinds it is of; refuses any other with an `InputError`."""
@@ -150,11 +170,17 @@ ScenarioSource = str | Path | Mapping[str, Any] | ScenarioFile
 
 
 def read_scenario(source: ScenarioSource) -> ScenarioFile:
-    """Read a scenario, unless it was read already; see `content_of`."""
+    """Read a scenario, unless it was read already; see `content_of` and `as_written`."""
     if isinstance(source, ScenarioFile):
         return source
     name = "scenario" if isinstance(source, Mapping) else str(source)
-    return ScenarioFile(name, content_of(source))
+    data = content_of(source)
+    kind = kind_of(data)
+    if isinstance(kind, str) and kind in KINDS:
+        data = as_written(KINDS[kind].schema, data)
+        if kind != NODE:
+            data = {"kind": kind, **data}
+    return ScenarioFile(name, data)
 
 
 def content_of(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
@@ -182,7 +208,7 @@ def content_of(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
 def _written_out(value: Any) -> Any:
     """A value as YAML would hold it; of a type that is not known here, as it is."""
     if isinstance(value, Mapping):
-        if set(value) == {"sweep"} and isinstance(value["sweep"], range):
+        if is_sweep(value) and isinstance(value["sweep"], range):
             return dict(value)
         return {key: _written_out(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from forecache.hwprofiles.files import parse
+from forecache.hwprofiles.files import is_sweep, parse
 from forecache.sim.errors import InputError
 
 MOST_POINTS = 10_000
@@ -42,11 +42,16 @@ def _sweeps(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
             yield from _sweeps(value, (*path, place))
     if not isinstance(data, Mapping):
         return
-    if set(data) == {"sweep"}:
+    if is_sweep(data):
         yield path, data["sweep"]
         return
     for key, value in data.items():
         yield from _sweeps(value, (*path, key))
+
+
+def first_sweep(data: Any) -> str | None:
+    """Where data have their first sweep, if any."""
+    return next((_joined(path) for path, _ in _sweeps(data)), None)
 
 
 def _replaced(data: Any, path: Path, value: Any) -> Any:

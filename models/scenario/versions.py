@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, model_validator
+
+from forecache.hwprofiles.files import FieldError
+from forecache.hwprofiles.record import Record
 
 _VERSION = re.compile(r"\d{1,3}(\.\d{1,3}){1,3}(-[a-z0-9.]+)?")
 
@@ -20,6 +23,30 @@ def _quoted(version: object) -> object:
 
 EngineVersion = Annotated[str, BeforeValidator(_quoted)]
 """A version such as `"8.1"`."""
+
+
+def engine_and_version(name: str) -> tuple[str, str | None]:
+    """`valkey 9.1` as an engine and its version; a name without one, or a path, as it is."""
+    engine, _, version = name.rpartition(" ")
+    return (engine, version) if engine and _VERSION.fullmatch(version) else (name, None)
+
+
+class OfEngine(Record):
+    """A record with an `engine` and an `engine_version`, which may stand together in the first."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _version_apart(cls, value: object) -> object:
+        if not isinstance(value, Mapping) or not isinstance(value.get("engine"), str):
+            return value
+        engine, version = engine_and_version(value["engine"])
+        if version is None:
+            return value
+        if (other := value.get("engine_version")) is not None:
+            raise FieldError(
+                "engine_version", found=other, valid=f"nothing beside {engine} {version}"
+            )
+        return {**value, "engine": engine, "engine_version": version}
 
 
 def minor_version(version: str) -> str:

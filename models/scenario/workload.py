@@ -113,7 +113,7 @@ def _popularity_kind(value: object) -> str | None:
         return "zipf_law"
     if isinstance(value, HotSetPopularity) or (isinstance(value, Mapping) and "hot_set" in value):
         return "hot_keys"
-    return None if isinstance(value, Mapping) else "word"
+    return "word" if value == "uniform" else None
 
 
 ValueSizes = Annotated[
@@ -134,7 +134,7 @@ Popularity = Annotated[
     Discriminator(
         _popularity_kind,
         custom_error_type="popularity",
-        custom_error_message="'uniform', a mapping with zipf, or one with hot_set",
+        custom_error_message="'uniform', {zipf: 0.99}, or {hot_set: {keys: 0.1, requests: 0.9}}",
     ),
 ]
 
@@ -148,6 +148,8 @@ class Asked(_Record):
     @model_validator(mode="before")
     @classmethod
     def _share(cls, value: object) -> object:
+        if isinstance(value, str):
+            raise ValueError("a share, such as 0.8 or 80%, or a mapping with share")
         return {"share": value} if isinstance(value, int | float) else value
 
     @property
@@ -626,7 +628,7 @@ class Workload(Collections):
     """
 
     arrival: Literal["closed_loop", "open_loop"] = "closed_loop"
-    """Whether clients wait for replies before they ask again."""
+    """Whether clients wait for replies before they ask again; open_loop where a rate is given."""
     clients: int = Field(default=50, ge=1, le=100_000)
     """Connections of the load."""
     pipeline: int = Field(default=1, ge=1, le=1024)
@@ -664,6 +666,14 @@ class Workload(Collections):
     (valkey-benchmark's --sequential)."""
     operations_before_get_phase: str | None = None
     """A remark on how the database was filled; the model doesn't use it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_a_rate(cls, value: object) -> object:
+        """A rate without `arrival` is that of an open loop, since a closed one has none."""
+        if isinstance(value, Mapping) and "arrival" not in value and any(map(value.get, RATES)):
+            return {**value, "arrival": "open_loop"}
+        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> Workload:

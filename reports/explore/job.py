@@ -188,9 +188,9 @@ def answered(question: PageState) -> Iterator[Message]:
 
 def start_of(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
     """The scenario to begin with: of a sweep over io_threads the quick estimates' knee."""
-    scenario, threads = one_node(data, file=file)
+    scenario, _ = one_node(data, file=file)
     systems = load_cases(data)
-    if threads:
+    if len(systems) > 1:
         quick = [quick_estimate(case.scenario, system) for case, system in systems]
         best_rps = max(each.throughput_rps for each in quick)
         near = [e.io_threads for e in quick if e.throughput_rps >= KNEE * best_rps]

@@ -175,7 +175,7 @@ def test_instances_are_readable_at_80_columns(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--family", "c7h"], "--family: found 'c7h'; did you mean 'c7i'"),
+        (["--family", "c7h"], "--family: found 'c7h'; did you mean 'c7a' or 'c7g' or 'c7i'"),
         (["c7g.large", "--arch", "aarch64"], "or what instances to list, not both"),
     ],
 )

@@ -8,7 +8,7 @@ from forecache.commands import all_commands
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import read_yaml
 from forecache.models.scenario.schema import Scenario
-from forecache.models.scenario.source import KINDS, NODE
+from forecache.models.scenario.source import KINDS, NODE, content_of, read_scenario
 from forecache.models.scenario.sweeps import expand
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yaml"))
@@ -19,6 +19,8 @@ def test_example(path: Path) -> None:
     data = read_yaml(path)
     cases = expand(data, file=str(path), schema=KINDS[data.get("kind", NODE)].schema)
     assert cases
+    # Examples are in the form of the schemas, which reading leaves as it is.
+    assert read_scenario(path).data == content_of(path)
     for case in cases:
         if isinstance(case.scenario, Scenario):
             assert case.scenario.host is not None

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from forecache.hwprofiles.files import (
     FieldError,
+    as_written,
     did_you_mean,
     dump_yaml,
     parse,
@@ -64,7 +65,7 @@ def test_good_data_becomes_the_model() -> None:
         (scenario(workload={"clientz": 50}), ["s.yaml", "'workload.clientz'", "'clients'"]),
         (scenario(hots="a"), ["unknown field 'hots'", "'host'"]),
         ({"workload": {"clients": 1}}, ["'host'", "missing"]),
-        (scenario(workload={"clients": 0}), ["'workload.clients'", "found 0", "greater than 0"]),
+        (scenario(workload={"clients": 0}), ["'workload.clients'", "found 0", "above 0"]),
         (scenario(workload={"clients": "many"}), ["'many'", "integer"]),
         (scenario(stages=[{"clients": 1}, {"clients": -1}]), ["'stages[1].clients'", "-1"]),
         (scenario(io_threads={"sweeep": [1]}), ["'io_threads.sweeep'", "'sweep'"]),
@@ -244,3 +245,76 @@ def test_a_fault_of_a_field_passes_from_one_process_to_another() -> None:
     fault = FieldError("slo.p99_ms", found=-1, valid="a number above 0")
     copy = pickle.loads(pickle.dumps(fault))
     assert (str(copy), copy.field, copy.found) == (str(fault), "slo.p99_ms", -1)
+
+
+class Typed(BaseModel):
+    name: str = ""
+    value_bytes: int | list[int] = 0
+    data_gb: float = 0.0
+    duration_s: float = 0.0
+    think_us: float = 0.0
+    rate_rps: float = 0.0
+    cpu_quota_cores: float = 0.0
+    gbit_per_s: float = 0.0
+    share: float = 0.0
+    by_name: dict[str, float] = {}
+    threads: list[int] | Literal["automatic"] = "automatic"
+    inner: list[Workload] = []
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ({"value_bytes": "1.5Ki"}, 1536),
+        ({"value_bytes": "1_000kb"}, 1_024_000),
+        ({"value_bytes": "2M"}, 2_000_000),
+        ({"data_gb": "500MB"}, 0.5),
+        ({"data_gb": "1GiB"}, 1.073741824),
+        ({"duration_s": "1.5h"}, 5400),
+        ({"duration_s": "250 ms"}, 0.25),
+        ({"think_us": "2ms"}, 2000),
+        ({"think_us": "3"}, 3),
+        ({"rate_rps": "1.2M/s"}, 1_200_000),
+        ({"rate_rps": "50krps"}, 50_000),
+        ({"cpu_quota_cores": "1500m"}, 1.5),
+        ({"gbit_per_s": "500Mbps"}, 0.5),
+        ({"share": "0.5%"}, 0.005),
+        ({"by_name": {"r7g.large": "2k"}}, {"r7g.large": 2000}),
+        # What is of something else, or takes text, stays as it is.
+        ({"value_bytes": "2ms"}, "2ms"),
+        ({"share": "10m"}, "10m"),
+        ({"name": "50k"}, "50k"),
+    ],
+)
+def test_a_number_with_a_unit_is_one_in_the_unit_of_its_field(
+    written: dict[str, Any], number: object
+) -> None:
+    [(field, _)] = written.items()
+    assert as_written(Typed, written) == {field: number}
+
+
+def test_lists_and_single_values_stand_for_each_other() -> None:
+    assert as_written(Typed, {"share": ["1%", 0.5]}) == {"share": {"sweep": [0.01, 0.5]}}
+    assert as_written(Typed, {"share": {"sweep": ["1%"]}}) == {"share": {"sweep": [0.01]}}
+    assert as_written(Typed, {"value_bytes": ["1k"]}) == {"value_bytes": [1000]}
+    assert as_written(Typed, {"threads": 4}) == {"threads": [4]}
+    assert as_written(Typed, {"threads": "auto"}) == {"threads": "automatic"}
+    inner = as_written(Typed, {"inner": {"value_bytes": "1kb", "clients": [1, 2]}})["inner"]
+    assert inner == [{"value_bytes": 1024, "clients": {"sweep": [1, 2]}}]
+
+
+@given(plain)
+def test_what_is_written_in_any_way_is_read_without_an_error(data: object) -> None:
+    written = dict.fromkeys((*Typed.model_fields, "unknown"), data)
+    assert as_written(Typed, written)["unknown"] == data
+
+
+def test_an_unknown_name_gets_few_names() -> None:
+    known = [f"c7g.{size}xlarge" for size in range(100)]
+    assert did_you_mean("c7g.20xlrage", known).startswith("did you mean 'c7g.20xlarge' or ")
+    told = did_you_mean("laptop", known, listed_by="`forecache catalog`")
+    assert told.count("'") == 6
+    assert told.endswith("; `forecache catalog` lists all 100.")
+    assert did_you_mean("hit_rate", ["trace", "keys"]) == "valid are keys, trace."
+    assert did_you_mean("value_size", ["value_bytes", "keys"]) == "did you mean 'value_bytes'?"
+    assert did_you_mean("version", ["engine_version"]) == "did you mean 'engine_version'?"

@@ -206,7 +206,7 @@ def test_more_cores_than_a_socket_has_are_said_to_be() -> None:
     ("row", "message"),
     [
         ("c7g,a.large,x,4,1,2,,,", "line 2: field 'vcpus': found 'x'; valid is an integer"),
-        ("c7g,a.large,0,4,1,2,,,", "line 2: field 'vcpus': found 0; valid is greater than 0"),
+        ("c7g,a.large,0,4,1,2,,,", "line 2: field 'vcpus': found 0; valid is above 0"),
         ("c7g,a.large,2,,1,2,,,", "line 2: the field 'memory_gib' is missing"),
         ("c7g,a.large,2,nan,1,2,,,", "line 2: field 'memory_gib': found nan; valid is"),
         ("c7g,a.large,2,4,3,2,,,", "'burst_gbit_per_s': found 2.0; valid is a burst not below"),

@@ -226,7 +226,7 @@ def test_files_in_a_mapping_are_those_of_the_current_folder(
     [(_, system)] = load_cases(SCENARIOS["node"])
     assert system.host.instance == "own"
     monkeypatch.chdir(study.parent)
-    with pytest.raises(InputError, match=r"hosts/instance.yaml: no such file"):
+    with pytest.raises(InputError, match=r"engine.yaml: no such file"):
         load_cases(SCENARIOS["node"])
 
 

@@ -66,6 +66,11 @@ def test_a_sweep_can_be_of_any_schema() -> None:
         expand({"machines": {"sweep": [3, "few"]}}, file="mine.yaml", schema=Fleet)
 
 
+def test_a_rate_without_arrival_is_that_of_an_open_loop() -> None:
+    assert Workload.model_validate({"rate_rps": 100.0}).arrival == "open_loop"
+    assert Workload.model_validate({"rate_rps": None}).arrival == "closed_loop"
+
+
 def test_without_a_sweep_there_is_one_case() -> None:
     [case] = expand(BASE, file="mine.yaml", schema=Scenario)
     assert case.given == {}
@@ -110,7 +115,7 @@ def test_words_and_mappings_can_be_swept_and_fields_deep_inside() -> None:
         (with_workload(mix={"get": 0.5, "set": 0.6}), ["'workload.mix'", "add up to 1", "1.1"]),
         (with_workload(mix={"get": 1.5, "set": -0.5}), ["'workload.mix", "1.5"]),
         (with_workload(mix={"get": 1.0}, command="get"), ["command or mix"]),
-        (with_workload(rate_rps=100.0), ["rate_rps", "open_loop"]),
+        (with_workload(rate_rps=100.0, arrival="closed_loop"), ["rate_rps", "open_loop"]),
         (with_workload(arrival="open_loop"), ["rate_rps", "open_loop"]),
         (
             with_workload(arrival="open_loop", rate_rps=1e5, pipeline=4),
@@ -133,7 +138,10 @@ def test_words_and_mappings_can_be_swept_and_fields_deep_inside() -> None:
             with_workload(value_bytes={"distribution": "gaussian", "mean": 5}),
             ["'workload.value_bytes'", "distribution uniform or weighted"],
         ),
-        (with_workload(value_bytes="big"), ["'workload.value_bytes'", "'big'", "integer"]),
+        (
+            with_workload(value_bytes="big"),
+            ["'workload.value_bytes'", "'big'", "a size, such as"],
+        ),
         (with_workload(popularity={"zipf": -1}), ["'workload.popularity.zipf'", "-1"]),
         (with_workload(popularity={"zip": 1}), ["'workload.popularity'", "zipf", "hot_set"]),
         (with_workload(popularity="normal"), ["'workload.popularity'", "'normal'", "'uniform'"]),

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record
 
-from ...scenario.versions import EngineVersion
+from ...scenario.versions import EngineVersion, OfEngine
 from .migration import FSYNC_MS
 
 MOST_NODES = 199
@@ -289,7 +289,7 @@ class Migrate(Moving):
         return self
 
 
-class UpgradeTo(Record):
+class UpgradeTo(OfEngine):
     """What differs afterwards; everything else stays as it is."""
 
     engine: str | None = None

@@ -12,7 +12,7 @@ from forecache.hwprofiles.record import Record as _Record
 
 from ...prices.table import Payment
 from ...scenario.schema import TlsChoice
-from ...scenario.versions import EngineVersion
+from ...scenario.versions import EngineVersion, OfEngine
 from ...scenario.workload import (
     Arrivals,
     Bursts,
@@ -45,7 +45,7 @@ FINEST_STEP_S = 0.01
 MOST_NODES = 2_000
 
 
-class ClusterNodes(_Record):
+class ClusterNodes(OfEngine):
     """The nodes at the beginning: `shards` primaries, each with `replicas`, all alike."""
 
     host: str

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Group
 
-from ...scenario.versions import EngineVersion
+from ...scenario.versions import EngineVersion, OfEngine
 
 Name = Literal["smembers", "sinter", "sunion", "sdiff", "keys", "flushdb", "import", "get"]
 
@@ -130,7 +130,7 @@ class OtherLoad(_Group):
     """Main-thread time of one; from the engine's profile where nothing is said."""
 
 
-class LargeCommands(_Group):
+class LargeCommands(OfEngine):
     """Large commands of one client, and what others feel."""
 
     kind: Literal["large_commands"]
