@@ -258,6 +258,7 @@ TYPED: dict[str, dict[str, Any]] = {
     "times": {"type": click.FloatRange(0.01, 1000.0), "metavar": "NUMBER", "default": None},
     "tool": {"metavar": "TOOL", "shell_complete": complete_tools},
     # Where a verb has its own.
+    "compare.at": {"metavar": "FIELD=VALUE,..."},
     "check.tool": {"metavar": "PATH", "shell_complete": complete_tools},
     "observe.tool": {"metavar": "TOOL"},
     "profile.earlier": {"type": str, "metavar": "FILE"},

@@ -880,25 +880,31 @@ def explain(
 @verb(
     "Predict what one scenario gains over another.",
     "forecache compare examples/compare.yaml examples/compare/after.yaml",
+    "forecache compare examples/redis-valkey.yaml",
 )
 def compare(
     before: Scenario,
-    after: Scenario,
+    after: Scenario | None = None,
     *,
+    at: Sequence[str] = (),
     report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
 ) -> "NodeComparison":
     """Predict two scenarios of nodes, and what `after` gains or loses against `before`.
 
-    They may differ in anything: engine, version, host, settings, load. Both are simulated with
-    common random numbers, so that shared errors cancel, and each difference has its own 95%
-    interval. If that includes zero, or the difference is under 1%, there is no clear difference. A
-    scenario that sweeps io_threads stands for the setting that `recommend` chooses. If either of
-    the two does not meet a requirement, the exit code is 7.
+    Without `after` they are two points of the sweep in `before`. They may differ in anything:
+    engine, version, host, settings, load. Both are simulated with common random numbers, so that
+    shared errors cancel, and each difference has its own 95% interval. If that includes zero, or
+    the difference is under 1%, there is no clear difference. A scenario that sweeps io_threads
+    stands for the setting that `recommend` chooses. If either of the two does not meet a
+    requirement, the exit code is 7.
 
     Parameters
     ----------
+    at
+        Without `after`: a point of the sweep, such as engine=redis, or "engine=redis,clients=50";
+        twice. Not needed where the sweep has two points, apart from io_threads.
     report, seed, progress
         As in `simulate`.
 
@@ -912,12 +918,15 @@ def compare(
     Raises
     ------
     InputError
-        When a scenario is not valid, or sweeps anything other than io_threads.
+        When a scenario is not valid; one of two sweeps anything other than io_threads; or points
+        of a single one are not named.
     """
     from forecache.models.advice.compare import compare as run
 
-    write = _report_writer(report, "compare", before, after, options={"--seed": seed})
-    answer = run(before, after, seed=seed, progress=progress)
+    asked = [before] if after is None else [before, after]
+    options = {"--at": at, "--seed": seed}
+    write = _report_writer(report, "compare", *asked, options=options)
+    answer = run(before, after, points=at, seed=seed, progress=progress)
     write(answer)
     return answer
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-_WRITTEN = re.compile(r"([-+]?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d{1,2})?) ?([a-zA-Zµμ%/]*)")
+_WRITTEN = re.compile(r"([-+]?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d{1,2})?) ?([a-zA-Zµ%/]*)")
 
 
 class _Dimension(NamedTuple):
@@ -37,15 +37,8 @@ _RATE = _Dimension(
 )
 _TIME = _Dimension(
     "a time, such as 250us, 2ms, 1.5s or 5m",
-    {
-        **dict.fromkeys(("ns", "nsec"), 1),
-        **dict.fromkeys(("us", "µs", "μs", "usec"), 10**3),
-        **dict.fromkeys(("ms", "msec"), 10**6),
-        **dict.fromkeys(("s", "sec"), 10**9),
-        **dict.fromkeys(("m", "min"), 60 * 10**9),
-        **dict.fromkeys(("h", "hr"), 3600 * 10**9),
-        "d": 86_400 * 10**9,
-    },
+    {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "sec": 10**9}
+    | {"m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9},
 )
 _SIZE = _Dimension("a size, such as 512, 10KB or 1.5Gi", {"b": 1} | _THOUSANDS | _BINARY)
 _DECIMAL_SIZE = _Dimension("a size, such as 500MB or 1.5TB", dict(_SIZE.units) | _DECIMAL)
@@ -56,33 +49,26 @@ _BANDWIDTH = _Dimension(
     {f"{letter}{end}": 1000**n for n, letter in _PREFIXES for end in ("bit/s", "bps", "b/s")},
 )
 
-_FIELDS = [
-    (re.compile(ends), dimension, own)
-    for ends, dimension, own in (
-        (r"(^|_)gbit_per_s$", _BANDWIDTH, "gbps"),
-        (r"(^|_)(rps|qps|(?<!gb_)per_s|a_second)$|^operations$", _RATE, ""),
-        (r"(_|^)per_|^weights$", _COUNT, ""),
-        (r"_(ns|us|ms|s|min|h)$", _TIME, None),
-        (r"^minutes$", _TIME, "min"),
-        (r"(^|_)bytes$", _SIZE, "b"),
-        (r"_mib$", _SIZE, "mib"),
-        (r"_gib$", _SIZE, "gib"),
-        (r"_gb$", _DECIMAL_SIZE, "gb"),
-        (r"(^|_)cores$", _CORES, ""),
-        (r"_ghz$", _CLOCK, "ghz"),
-    )
-]
+_FIELDS = (
+    (r"(^|_)gbit_per_s$", _BANDWIDTH, "gbps"),
+    (r"(^|_)(rps|qps|(?<!gb_)per_s|a_second)$|^operations$", _RATE, ""),
+    (r"(_|^)per_|^weights$", _COUNT, ""),
+    (r"_(ns|us|ms|s|min|h)$", _TIME, None),
+    (r"^minutes$", _TIME, "min"),
+    (r"(^|_)bytes$", _SIZE, "b"),
+    (r"_mib$", _SIZE, "mib"),
+    (r"_gib$", _SIZE, "gib"),
+    (r"_gb$", _DECIMAL_SIZE, "gb"),
+    (r"(^|_)cores$", _CORES, ""),
+    (r"_ghz$", _CLOCK, "ghz"),
+)
 """Ends of names of fields, the dimension, and the field's own unit; None: the end of its name."""
 
 
 def number_in(text: str, fields: Sequence[str]) -> float | int | None:
     """The number that a text stands for, in the unit of its field; None if it is no such thing.
 
-    Parameters
-    ----------
-    fields
-        Names of the field and of those that it is in, from the outside: of `value_bytes.low` the
-        outer one says the unit.
+    The field has its name after those that it is in: of `value_bytes.low` the outer one has a unit.
     """
     written = _WRITTEN.fullmatch(text.strip())
     if written is None:
@@ -99,13 +85,7 @@ def number_in(text: str, fields: Sequence[str]) -> float | int | None:
 
 
 def valid_number(fields: Sequence[str], *, whole: bool) -> str:
-    """What a field may hold, such as `a size, such as 512, 10KB or 1.5Gi`.
-
-    Parameters
-    ----------
-    whole
-        Whether it has to be an integer.
-    """
+    """What a field may hold that is a number, or a whole one."""
     dimension, _ = _dimension(fields)
     if whole and dimension is _COUNT:
         return "an integer, such as 4, 50k or 1.2M"
@@ -116,6 +96,6 @@ def _dimension(fields: Sequence[str]) -> tuple[_Dimension, str]:
     """What a field's number is of, and its unit: of the innermost field whose name says it."""
     for name in reversed(fields):
         for ends, dimension, own in _FIELDS:
-            if found := ends.search(name):
+            if found := re.search(ends, name):
                 return dimension, found[1] if own is None else own
     return _COUNT, ""

@@ -82,10 +82,10 @@ _YAML_PROBLEMS = {
     "indentation for all fields of a mapping, and quotes around a value that has a colon",
     "did not find expected alphabetic or numeric character": "found a value that begins with * or "
     "&; valid is quotes around it",
-    "did not find expected ',' or '}'": "found neither a comma nor a closing brace; valid is a "
-    "comma between fields and a brace after the last one",
-    "did not find expected ',' or ']'": "found neither a comma nor a closing bracket; valid is a "
-    "comma between values and a bracket after the last one",
+    "did not find expected ',' or '}'": "found neither a comma nor } after a "
+    "field; valid is one of them",
+    "did not find expected ',' or ']'": "found neither a comma nor ] after a "
+    "value; valid is one of them",
     "did not find expected key": "found a line indented unlike the fields before it; valid is the "
     "same indentation for all fields of a mapping",
     "found unexpected end of stream": "found a quote that is never closed; valid is one at each "
@@ -215,10 +215,7 @@ MOST_NAMES, MOST_WRITTEN = 30, 8
 def did_you_mean(name: str, known: Iterable[str], *, listed_by: str = "") -> str:
     """A clause that helps with an unknown name: close ones, else all valid names if they are few.
 
-    Parameters
-    ----------
-    listed_by
-        What lists all of them, where they may be too many for a sentence.
+    Of many it has the nearest, and `listed_by`, which is what lists all.
     """
     names = sorted(set(known))
     if close := close_names(name, names):
@@ -253,17 +250,15 @@ _ALIKE = 0.66
 
 
 def _likeness(name: str, other: str) -> float:
-    """From 0 to 1: one less the edits (a swap of neighbours is one) for letters of the longer."""
+    """From 0 to 1: one less the edits for letters of the longer; 0.9 of the same letters."""
     one, two = name.lower(), other.lower()
-    before, last = [0] * (len(two) + 1), list(range(len(two) + 1))
+    row = list(range(len(two) + 1))
     for i, letter in enumerate(one, 1):
-        row = [i]
-        for j, its in enumerate(two, 1):
-            row.append(min(last[j] + 1, row[-1] + 1, last[j - 1] + (letter != its)))
-            if i > 1 and j > 1 and letter == two[j - 2] and its == one[i - 2]:
-                row[-1] = min(row[-1], before[j - 2] + 1)
-        before, last = last, row
-    return 1.0 - last[-1] / max(len(one), len(two), 1)
+        last, row = row, [i]
+        for j, its in enumerate(two):
+            row.append(min(last[j + 1] + 1, row[j] + 1, last[j] + (letter != its)))
+    swapped = one != two and sorted(one) == sorted(two)
+    return 0.9 if swapped else 1.0 - row[-1] / max(len(one), len(two), 1)
 
 
 class FieldError(ValueError):
@@ -349,27 +344,22 @@ def _first_problem(model: type[BaseModel], data: object, error: ValidationError,
 def _known_field(model: type[BaseModel], path: Sequence[str | int]) -> str:
     """What an unknown field may be meant as: one beside it, or of its very name elsewhere."""
     name, beside = str(path[-1]), _fields_at(model, path[:-1])
-    elsewhere = _paths_of(model, name)[:1]
-    if elsewhere:
-        names = [*close_names(name, beside)[:2], *elsewhere]
+    if elsewhere := _path_of(model, name):
+        names = [*close_names(name, beside)[:2], elsewhere]
         return f"did you mean {' or '.join(map(repr, names))}?"
     return did_you_mean(name, beside, listed_by="docs/scenario.md")
 
 
-def _paths_of(model: type[BaseModel], name: str) -> list[str]:
-    """Where a model has a field of a name, the outermost first; lists are not entered."""
-    found: list[str] = []
-    models, seen = [("", model)], {model}
-    while models:
-        path, here = models.pop(0)
+def _path_of(model: type[BaseModel], name: str) -> str | None:
+    """Where a model has a field of a name, the outermost; lists are not entered."""
+    models = [("", model)]
+    for path, here in models:  # which grows meanwhile
+        if name in here.model_fields:
+            return path + name
         for known, field in here.model_fields.items():
-            if known == name:
-                found.append(path + known)
             if not _takes(field.annotation, list):
-                below = [each for each in _models_in(field.annotation) if each not in seen]
-                models += [(f"{path}{known}.", each) for each in below]
-                seen |= set(below)
-    return found
+                models += [(f"{path}{known}.", each) for each in _models_in(field.annotation)]
+    return None
 
 
 def _tag_problem(path: Sequence[str | int], problem: Mapping[str, Any]) -> str | None:
@@ -441,13 +431,7 @@ _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 def valid_text(problem: Mapping[str, Any], fields: Sequence[str] = ()) -> str:
-    """What a problem's field should have held.
-
-    Parameters
-    ----------
-    fields
-        Names of the field and of those that it is in, which say what a number is of.
-    """
+    """What a problem's field should have held; the names on the way say what a number is of."""
     context = problem.get("ctx") or {}
     if problem["type"] in ("int_type", "float_type") and isinstance(problem["input"], str):
         return valid_number(fields, whole=problem["type"] == "int_type")
@@ -508,9 +492,8 @@ def _as_written(
 ) -> Any:
     """The same of a part, which `annotation` allows and whose fields are those of `models`."""
     if is_sweep(value) and isinstance(value["sweep"], list):
-        return value | {
-            "sweep": [_as_written(v, models, annotation, fields) for v in value["sweep"]]
-        }
+        values = [_as_written(each, models, annotation, fields) for each in value["sweep"]]
+        return {**value, "sweep": values}
     if isinstance(value, Mapping):
         found = {}
         for key, item in value.items():

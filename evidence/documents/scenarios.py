@@ -24,8 +24,10 @@ Written by `make docs` from the schemas in `models/`; a test compares the two.
 
 A scenario is a YAML file ([one](../README.md#one-scenario), [examples](../examples)). Any number or
 word in it may be replaced by `{{sweep: [...]}}`; several sweeps are combined in every way, up to
-{MOST_POINTS:,} points, or ten million with [`forecache sweep`](verbs.md#large-sweeps). From Python
-a sweep may also be a `range` or a NumPy array. Fields that aren't listed are refused; a default of
+{MOST_POINTS:,} points, or ten million with [`forecache sweep`](verbs.md#large-sweeps). One `with`
+another is in step with it: `clients: {{sweep: [50, 400]}}` and, of the load generator, `threads:
+{{sweep: [4, 16], with: clients}}` are two points. From Python a sweep may also be a `range` or a
+NumPy array. Fields that aren't listed are refused; a default of
 – means that the field is not set. The `kind` says what a file describes, without it its fields do.
 A path in a file (of a host, an engine, prices, a trace, ...) is relative to the folder of that
 file, wherever the command runs; in a mapping from Python it is relative to the current folder.

@@ -17,10 +17,11 @@ from forecache.sim.statistics import Estimate
 
 from ..footprint.node import node_room
 from ..prediction.predict import SERVER_CPU, Prediction, Progress
+from ..prediction.system import NodeCase
 from ..prices.table import server_price
 from ..results.displayed import Displayed, Provenance, provenance
 from ..results.points import Point
-from ..scenario.source import ScenarioSource, read_scenario
+from ..scenario.source import ScenarioFile, ScenarioSource, read_scenario
 from .answers import check_threads_only, predict_candidates
 from .cases import load_cases
 from .node_answers import NodeAnswer, node_summary
@@ -57,24 +58,22 @@ class NodeComparison(Displayed):
 
 def compare(
     first: ScenarioSource,
-    second: ScenarioSource,
+    second: ScenarioSource | None = None,
     *,
+    points: Sequence[str] = (),
     seed: int = 1,
     progress: Progress | None = None,
 ) -> NodeComparison:
     """Predict two scenarios with common random numbers, and the ratio of what is predicted.
 
-    A scenario that sweeps io_threads stands for the setting that `recommend` chooses.
+    A scenario that sweeps io_threads stands for the setting that `recommend` chooses. Without a
+    second, two `points` of the first are compared, `engine=valkey 9.1` each; if it has only two,
+    they need not be named.
     """
-    given = read_scenario(first), read_scenario(second)
-    names = [each.name for each in given]
-    if names[0] == names[1]:
-        if not any(isinstance(source, Mapping) for source in (first, second)):
-            raise InputError(f"{names[0]}: found the same file twice; valid are two scenarios.")
-        names = ["first", "second"]
-    systems = [load_cases(each) for each in given]
-    for found, name in zip(systems, names, strict=True):
-        check_threads_only(found, file=name)
+    if second is None:
+        names, systems = _two_points(read_scenario(first), points)
+    else:
+        names, systems = _two_scenarios(first, second, points)
     with named(" and ".join(names)), workers() as where:
         together = predict_candidates(
             [*systems[0], *systems[1]], seed=seed, progress=progress, executor=where
@@ -87,6 +86,52 @@ def compare(
         differences=differences(one, other),
         provenance=provenance(seed=seed),
     )
+
+
+def _two_scenarios(
+    first: ScenarioSource, second: ScenarioSource, points: Sequence[str]
+) -> tuple[list[str], list[list[NodeCase]]]:
+    """What two scenarios are called, and the cases of each."""
+    if points:
+        raise InputError(f"found the point {points[0]!r} of two scenarios; valid is one scenario.")
+    given = read_scenario(first), read_scenario(second)
+    names = [each.name for each in given]
+    if names[0] == names[1]:
+        if not any(isinstance(source, Mapping) for source in (first, second)):
+            raise InputError(f"{names[0]}: found the same file twice; valid are two scenarios.")
+        names = ["first", "second"]
+    systems = [load_cases(each) for each in given]
+    for found, name in zip(systems, names, strict=True):
+        check_threads_only(found, file=name)
+    return names, systems
+
+
+def _two_points(
+    given: ScenarioFile, points: Sequence[str]
+) -> tuple[list[str], list[list[NodeCase]]]:
+    """The same of two points of one scenario's sweep, all if none are named."""
+    by_point: dict[str, list[NodeCase]] = {}
+    for case, system in load_cases(given):
+        words = ", ".join(f"{n}={value}" for n, value in case.given.items() if n != "io_threads")
+        by_point.setdefault(words, []).append((case, system))
+    known = "; ".join(list(by_point)[:8]) + ("; …" if len(by_point) > 8 else "")
+    found: dict[str, list[NodeCase]] = {}
+    for point in points or by_point:
+        wanted = {part.strip() for part in point.split(",")}
+        meant = [w for w in by_point if w == point or wanted <= set(w.split(", "))]
+        if len(meant) != 1:
+            raise InputError(
+                f"{given.name}: found {point!r}, which {len(meant)} points have; valid is one of "
+                f"{known}."
+            )
+        found[meant[0]] = by_point[meant[0]]
+    if len(found) != 2:
+        count = f"{len(found)} point{'s' * (len(found) != 1)}"
+        raise InputError(
+            f"{given.name}: found {count} to compare; valid are two of its sweep "
+            f"({known or 'it has none'}), or a second scenario."
+        )
+    return list(found), list(found.values())
 
 
 def _chosen(candidates: Sequence[Candidate]) -> Candidate:

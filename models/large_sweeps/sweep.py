@@ -255,7 +255,7 @@ def _batch_size(batch: int | None, kind: str, options: SweepOptions, folder: Pat
 def _manifest_of(run: BatchedSweep, folder: Path) -> dict[str, Any]:
     """What the manifest says about the sweep besides what its results depend on."""
     made = provenance(seed=run.work.options.seed).to_dict()
-    whole = run.work.template.filled([{"sweep": list(values)} for values in run.sweep.values])
+    whole = run.work.template.filled(run.sweep.written)
     return {
         "points": run.sweep.points,
         "columns": dict(run.schema),
@@ -410,7 +410,10 @@ class BatchedSweep:
         template, folder = self.work.template, self._folder
         digest = hashlib.sha256(_json(seen_from(template.data, folder)))
         for place, name in enumerate(template.names):
+            lead = self.sweep.leads[place]
             digest.update(f"\n{name}".encode())
+            if lead != place:
+                digest.update(f" with {template.names[lead]}".encode())
             for value in self.sweep.values[place]:
                 digest.update(_json(self._written(place, value)) + b",")
         options = self.work.options

@@ -1,7 +1,8 @@
 """Sweeps: from a file in which fields hold `{sweep: [...]}` to one case per point.
 
-Any number or word may be replaced by a sweep; several sweeps make their product. What a case looks
-like is the schema's business, so that every kind of scenario is expanded by this one function.
+Any number or word may be replaced by a sweep; several sweeps make their product, but for
+`{sweep: [...], with: other}`, which changes together with another. What a case looks like is the
+schema's business, so that every kind of scenario is expanded by this one function.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from forecache.hwprofiles.files import is_sweep, parse
+from forecache.hwprofiles.files import did_you_mean, is_sweep, parse
 from forecache.sim.errors import InputError
 
 MOST_POINTS = 10_000
@@ -36,14 +37,14 @@ Path = tuple[Any, ...]
 """Keys and places on the way to a field; a key of a damaged file need not be a string."""
 
 
-def _sweeps(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def _sweeps(data: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     if isinstance(data, list):
         for place, value in enumerate(data):
             yield from _sweeps(value, (*path, place))
     if not isinstance(data, Mapping):
         return
     if is_sweep(data):
-        yield path, data["sweep"]
+        yield path, data
         return
     for key, value in data.items():
         yield from _sweeps(value, (*path, key))
@@ -98,7 +99,7 @@ class Template:
 class Sweep:
     """Every combination of the sweeps of a scenario; none is made before it is asked for.
 
-    The last sweep of the file varies fastest.
+    The last sweep of the file varies fastest. One `with` another has its values in step with that.
 
     Parameters
     ----------
@@ -111,7 +112,8 @@ class Sweep:
     Raises
     ------
     InputError
-        A sweep is at the top level, is empty or repeats a value.
+        A sweep is at the top level, is empty, repeats a value, or is with none or one of another
+        length.
     """
 
     def __init__(self, data: Mapping[str, Any], *, file: str) -> None:
@@ -126,14 +128,51 @@ class Sweep:
             without = _replaced(without, path, None)
         self.template = Template(without, tuple(path for path, _ in found))
         self.values = [
-            _values(values, field=f"{file}: field {_joined(path)}.sweep") for path, values in found
+            _values(
+                given["sweep"],
+                field=f"{file}: field {_joined(path)}.sweep",
+                unique="with" not in given,
+            )
+            for path, given in found
         ]
         """Of each swept field."""
+        self.leads = [self._lead(number, found) for number in range(len(found))]
+        """Of each swept field the place of the one that it is in step with, or its own."""
+
+    def _lead(self, number: int, found: Sequence[tuple[Path, Mapping[str, Any]]]) -> int:
+        if "with" not in found[number][1]:
+            return number
+        names = self.template.names
+        other = str(found[number][1]["with"]).removeprefix("workload.")
+        field = f"{self.file}: field {_joined(self.template.paths[number])}"
+        others = [name for place, name in enumerate(names) if place != number]
+        if other not in others:
+            raise InputError(f"{field}.with: found {other!r}; {did_you_mean(other, others)}")
+        lead, count = names.index(other), len(self.values[number])
+        if "with" in found[lead][1]:
+            raise InputError(
+                f"{field}.with: found {other!r}, which is with another itself; valid is that one."
+            )
+        if len(self.values[lead]) != count:
+            raise InputError(
+                f"{field}.sweep: found {count} values with the {len(self.values[lead])} of "
+                f"{other}; valid is as many."
+            )
+        return lead
+
+    @property
+    def written(self) -> list[dict[str, Any]]:
+        """Each sweep as a file has it."""
+        names = self.template.names
+        return [
+            {"sweep": list(values)} | ({} if lead == number else {"with": names[lead]})
+            for number, (values, lead) in enumerate(zip(self.values, self.leads, strict=True))
+        ]
 
     @property
     def points(self) -> int:
         """How many combinations there are."""
-        return math.prod(len(values) for values in self.values)
+        return math.prod(len(values) for n, values in enumerate(self.values) if self.leads[n] == n)
 
     def check_points(self, most: int, *, more: str = "") -> None:
         """Refuse a sweep of more points than so many, with an `InputError`."""
@@ -147,18 +186,19 @@ class Sweep:
 
     def combination(self, point: int) -> tuple[Any, ...]:
         """The values of the swept fields at a point, which counts from 0."""
-        found: list[Any] = []
-        for values in reversed(self.values):
-            point, place = divmod(point, len(values))
-            found.append(values[place])
-        return tuple(reversed(found))
+        places = [0] * len(self.values)
+        for number in reversed(range(len(self.values))):
+            if self.leads[number] == number:
+                point, places[number] = divmod(point, len(self.values[number]))
+        leads = zip(self.values, self.leads, strict=True)
+        return tuple(values[places[lead]] for values, lead in leads)
 
 
 def _joined(path: Path) -> str:
     return ".".join(map(str, path))
 
 
-def _values(given: Any, *, field: str) -> Sequence[Any]:
+def _values(given: Any, *, field: str, unique: bool) -> Sequence[Any]:
     """The values of a sweep as plain data; a range stays one, however long."""
     if isinstance(given, np.ndarray) and given.ndim == 1:
         given = given.tolist()
@@ -170,7 +210,7 @@ def _values(given: Any, *, field: str) -> Sequence[Any]:
     seen = set()
     for value in values:
         known = _hashable(value)
-        if known in seen:
+        if unique and known in seen:
             raise InputError(f"{field}: found a value twice, {value!r}.")
         seen.add(known)
     return values

@@ -131,6 +131,7 @@ def command_line(verb: str, names: Sequence[str], options: Mapping[str, object])
     for name, value in options.items():
         if value is True:
             words.append(name)
-        elif value not in (None, False, ()):
-            words += [name, str(value)]
+        elif value not in (None, False):
+            several = isinstance(value, list | tuple)
+            words += [w for each in (value if several else [value]) for w in (name, str(each))]
     return shlex.join(words)

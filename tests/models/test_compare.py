@@ -61,6 +61,43 @@ def test_the_other_way_round_is_the_reciprocal() -> None:
     assert forth["usd_per_million_requests"].verdict == "lower"
 
 
+ENGINES = {
+    **BASE,
+    "engine": ["redis 8.6", "valkey 9.1"],
+    "engine_version": None,
+    "io_threads": [1, 4],
+}
+
+
+def test_the_two_points_of_a_sweep_are_compared_as_two_scenarios_are() -> None:
+    answer = compare(ENGINES)
+    assert [answer.first.name, answer.second.name] == ["engine=redis 8.6", "engine=valkey 9.1"]
+    alone = [{**ENGINES, "engine": engine} for engine in ENGINES["engine"]]
+    assert answer.differences == compare(*alone).differences
+    named = compare(ENGINES, points=["engine=valkey 9.1", "engine=redis 8.6"])
+    assert named.first.name == answer.second.name
+
+
+def test_points_of_a_larger_sweep_are_named() -> None:
+    larger = {**ENGINES, "workload": {**BASE["workload"], "clients": [50, 100, 200]}}
+    two = ["engine=redis 8.6, clients=50", "clients=200, engine=valkey 9.1"]
+    answer = compare(larger, points=two)
+    assert answer.second.scenario["workload"]["clients"] == 200
+    for points, told in [
+        ([], "found 6 points to compare; valid are two of its sweep (engine=redis 8.6, cli"),
+        (["clients=50", "clients=100"], "found 'clients=50', which 2 points have; valid is one"),
+        ([two[0], "clients=51"], "found 'clients=51', which 0 points have"),
+        ([two[0], two[0]], "found 1 point to compare; valid are two"),
+    ]:
+        with pytest.raises(InputError) as error:
+            compare(larger, points=points)
+        assert told in str(error.value)
+    with pytest.raises(InputError, match="it has none"):
+        compare(BASE)
+    with pytest.raises(InputError, match="of two scenarios; valid is one scenario"):
+        compare(BASE, ENGINES, points=two)
+
+
 def test_what_both_share_cancels() -> None:
     """The same server with larger values: its ratio is known better than either throughput."""
     larger = {**BASE, "workload": {**BASE["workload"], "value_bytes": 256}}

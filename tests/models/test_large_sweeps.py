@@ -82,6 +82,21 @@ def test_rows_are_what_the_verb_answers(whole: Path) -> None:
         assert row["bytes_per_key"] == pytest.approx(answer.populations[0].bytes_per_key)
 
 
+def test_sweeps_in_step_have_a_row_for_each_pair(tmp_path: Path) -> None:
+    strings = MEMORY["data"][0] | {"keys": {"sweep": [1000, 2000]}}
+    strings["value_bytes"] = {"sweep": [64, 100], "with": "data.0.keys"}
+    step = MEMORY | {"data": [strings]}
+    sweep(step, tmp_path / "step", jobs=1)
+    found = [(row["data.0.keys"], row["data.0.value_bytes"]) for row in rows(tmp_path / "step")]
+    assert found == 2 * [(1000, 64), (2000, 100)]
+    kept = json.loads((tmp_path / "step" / "_sweep.json").read_text())["scenario"]
+    assert kept["data"][0]["value_bytes"] == strings["value_bytes"]
+    assert sweep(step, tmp_path / "step", jobs=1).answered == 0
+    product = MEMORY | {"data": [strings | {"value_bytes": {"sweep": [64, 100]}}]}
+    with pytest.raises(InputError):
+        sweep(product, tmp_path / "step", jobs=1)
+
+
 def test_a_node_is_told_what_simulate_tells(tmp_path: Path) -> None:
     sweep(NODE, tmp_path / "out", batch=3, jobs=1)
     answers = forecache.simulate(NODE).points

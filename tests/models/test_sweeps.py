@@ -81,3 +81,47 @@ def test_too_many_points_for_an_answer_in_memory(fields: int) -> None:
     assert Sweep(data, file="x").points == 101**fields > MOST_POINTS
     with pytest.raises(InputError, match="valid are 10000; `forecache sweep` takes more"):
         expand(data, file="x", schema=Scenario)
+
+
+STEP = {
+    "host": "c7g.large",
+    "engine": "valkey",
+    "io_threads": {"sweep": [1, 2]},
+    "workload": {"clients": {"sweep": [50, 200, 800]}},
+    "load_generator": {"threads": {"sweep": [1, 4, 4], "with": "clients"}},
+}
+
+
+@pytest.mark.parametrize("other", ["clients", "workload.clients"])
+def test_a_sweep_with_another_is_in_step_with_it(other: str) -> None:
+    sweep = Sweep(
+        STEP | {"load_generator": {"threads": {"sweep": [1, 4, 4], "with": other}}}, file="x"
+    )
+    pairs = [(50, 1), (200, 4), (800, 4)]
+    expected = [(threads, *pair) for threads in (1, 2) for pair in pairs]
+    assert sweep.points == 6
+    assert [sweep.combination(point) for point in range(6)] == expected
+    assert sweep.written[2] == {"sweep": [1, 4, 4], "with": "clients"}
+    cases = expand(STEP, file="x", schema=Scenario)
+    assert [(c.scenario.workload.clients, c.scenario.generator_threads) for c in cases] == 2 * pairs
+
+
+@pytest.mark.parametrize(
+    ("threads", "told"),
+    [
+        ({"sweep": [1, 4], "with": "clients"}, "threads.sweep: found 2 values with the 3 of clie"),
+        ({"sweep": [1, 4, 8], "with": "client"}, "found 'client'; did you mean 'clients'?"),
+        ({"sweep": [1, 4, 8], "with": "threads"}, "with: found 'threads'; "),
+        ({"sweep": [1, 4, 8], "with": None}, "with: found 'None'; valid are clients, io_threads."),
+    ],
+)
+def test_a_sweep_is_with_another_of_its_length(threads: Any, told: str) -> None:
+    with pytest.raises(InputError) as error:
+        Sweep(STEP | {"load_generator": {"threads": threads}}, file="x")
+    assert told in str(error.value)
+
+
+def test_sweeps_with_each_other_are_refused() -> None:
+    both = {"a": {"sweep": [1, 2], "with": "b"}, "b": {"sweep": [1, 2], "with": "a"}}
+    with pytest.raises(InputError, match=r"field a\.with: found 'b', which is with another itself"):
+        Sweep(both, file="x")
