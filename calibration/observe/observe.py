@@ -8,7 +8,6 @@ import platform
 import random
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,11 +19,12 @@ from typing import Any, NamedTuple
 from forecache import __version__
 from forecache.hwprofiles import HostProfile
 from forecache.hwprofiles.capture.cores import (
-    ANSWER_INSTRUCTIONS,
+    SLOWER,
     alike,
-    answer_samples,
+    core_answer_ns,
     distance_ns,
 )
+from forecache.hwprofiles.capture.host import profiled_answer_ns
 from forecache.hwprofiles.capture.machine import pair_among
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import Progress
@@ -201,10 +201,6 @@ def _method(tool: str, design: str | Sequence[Conditions], timing: Timing) -> Me
 _PAUSE_S = 0.25
 """Between two looks while the cores are elsewhere, or slow."""
 
-_SLOWER = 1.15
-"""A core that takes this much longer than it can shares itself with somebody: on Zen 5 a GET in the
-caches took 18.2 to 19.4 ns or 23 to 29."""
-
 
 class CoreLook(NamedTuple):
     """At the cores at one moment.
@@ -237,9 +233,7 @@ class CoreState:
     def __init__(self, host: HostProfile | None, *, patience_s: float) -> None:
         known = host is not None and host.core_to_core_ns.kind == "measured"
         self._wanted_ns = host.core_to_core_ns.best if host is not None and known else None
-        self._fastest_ns = math.inf
-        if host is not None and host.user_ipc.kind == "measured":
-            self._fastest_ns = ANSWER_INSTRUCTIONS / host.user_ipc.best / host.clock_ghz.best
+        self._fastest_ns = math.inf if host is None else profiled_answer_ns(host)
         self.patience_s = patience_s
         """What is left of it."""
 
@@ -249,7 +243,7 @@ class CoreState:
         far = (
             None if pair is None else distance_ns(pair, lambda cpu: os.sched_setaffinity(0, {cpu}))
         )
-        found = CoreLook(far, max(map(_answer_ns, plan.all)))
+        found = CoreLook(far, max(map(core_answer_ns, plan.all)))
         self._fastest_ns = min(self._fastest_ns, found.answer_ns)
         return found
 
@@ -280,26 +274,11 @@ class CoreState:
         return anywhere or alike(found.distance_ns, self._wanted_ns)  # type: ignore[arg-type]
 
     def _fast(self, found: CoreLook) -> bool:
-        return found.answer_ns < _SLOWER * self._fastest_ns
+        return found.answer_ns < SLOWER * self._fastest_ns
 
 
 def _pair(before_ns: float, after_ns: float) -> tuple[float, float]:
     return round(before_ns, 1), round(after_ns, 1)
-
-
-def _answer_ns(cpu: int) -> float:
-    """Of one core, the shortest of a few."""
-    found: list[float] = []
-
-    def run() -> None:
-        os.sched_setaffinity(0, {cpu})
-        found.extend(answer_samples(repetitions=3))
-
-    # In a thread of its own, as the caller stays where it is.
-    looking = threading.Thread(target=run)
-    looking.start()
-    looking.join()
-    return min(found)
 
 
 # --- servers with their data, rounds of repetitions -----------------------------------------------

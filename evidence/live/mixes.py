@@ -25,8 +25,10 @@ from forecache.calibration.drive.connection import RespClient
 from forecache.calibration.drive.servers import EngineProcess
 from forecache.calibration.observe.command_counts import RESTORE, CountedKey, SentCommand
 from forecache.hwprofiles.capture import capture_host
+from forecache.hwprofiles.capture.host import profiled_answer_ns
 from forecache.hwprofiles.catalogue import load_host
 from forecache.hwprofiles.files import write_text_atomic
+from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.commands import counted_on
 from forecache.models.engines.generator import load_generator
 from forecache.models.prediction.predict import SERVER_CPU, predict_cases
@@ -39,7 +41,7 @@ from ..counts.shipped import json_text
 from ..harness import Asked, Files, Progress
 from ..markdown import table
 from . import rounds
-from .cpu_windows import TOOL, Tool, Window, case_of_load, profile_of_most, settled, unmoved
+from .cpu_windows import TOOL, Tool, Window, as_profiled, case_of_load, profile_of_most, settled
 from .engines import Engine
 
 FOLDER = Path("evidence/mixes")
@@ -251,9 +253,7 @@ def measured(
         for id_ in asked.only or ENGINES:
             mixes, engine = mixes_of(id_), rounds.engine_of(engines, id_)
             asked.progress(f"{id_}: {len(mixes)} mixes")
-            rows += _of_engine(
-                engine, program, mixes, host.core_to_core_ns.best, progress=asked.progress
-            )
+            rows += _of_engine(engine, program, mixes, host, progress=asked.progress)
         host = profile_of_most(host, rows, asked.progress)
         folder = into / host.id
         rounds.keep_host(folder, host)
@@ -266,7 +266,7 @@ def _of_engine(
     engine: Engine,
     program: Path,
     mixes: Sequence[Row],
-    apart_ns: float,
+    host: HostProfile,
     *,
     progress: Progress,
 ) -> Iterator[Row]:
@@ -275,12 +275,13 @@ def _of_engine(
     with ExitStack() as stack:
         process = stack.enter_context(EngineProcess(engine.server, cores=[core]))
         control = stack.enter_context(process.control())
-        tool = Tool(program, driver, process)
+        tool = Tool(program, driver, process, answer_ns=profiled_answer_ns(host))
         for mix in mixes:
             needed = _keys_of(mix)
             if needed != filled:
                 fill(mix, control)
             filled = needed
+            apart_ns = host.core_to_core_ns.best
             seen, distances = settled((core, driver), apart_ns, partial(_windows, tool, mix))
             try:
                 check_sizes(control, mix)
@@ -297,6 +298,7 @@ def _of_engine(
                 "apart_ns": distances,
                 "cpu_us": [round(window.cpu_us, 4) for window in seen],
                 "rps": [round(window.rps) for window in seen],
+                "answer_ns": [round(window.answer_ns, 1) for window in seen],
             }
 
 
@@ -371,7 +373,11 @@ def predicted(into: Path, asked: Asked) -> list[Row]:
         rows = json.loads((folder / MEASURED_FILE).read_text(encoding="utf-8"))
         ran = [row for row in rows if _ran(row)]
         ended, moved = len(rows) - len(ran), len(ran)
-        rows = [row for row in ran if unmoved(row["apart_ns"], host)]
+        rows = []
+        for row in ran:
+            if kept := as_profiled(row, host):
+                cpu_us = [row["cpu_us"][window] for window in kept]
+                rows.append({**row, "cpu_us": cpu_us})
         moved -= len(rows)
         asked.progress(f"{folder}: predicting")
         engines = {id_: rounds.shipped(id_) for id_ in dict.fromkeys(r["engine"] for r in rows)}
@@ -427,7 +433,10 @@ def section() -> list[str]:
             continue
         text += ["", f"### {host['title']}, {host['date']}: mixes", "", f"Seed {host['seed']}."]
         if host["moved"]:
-            text[-1] += f" Mixes left out because the CPUs had been moved: {host['moved']}."
+            text[-1] += (
+                " Mixes left out because the CPUs had been moved, or another machine used their"
+                f" other hyperthreads: {host['moved']}."
+            )
         if host["ended"]:
             text[-1] += f" Left out because the tool ended: {host['ended']}."
         text += ["", *scores(rows)]

@@ -35,6 +35,9 @@ _ROUNDS_S = 28.0
 """No further round begins that would end later than this; an idle machine takes 21 s for three."""
 _RETRY_S = 4.0
 """In all rounds together, how long a probe is tried again."""
+_SHARED_S = 10.0
+"""To wait, after all rounds, for a core that no other machine uses."""
+_SHARED_PAUSE_S = 0.05
 _SETTLE_S = 6.0
 """For more rounds of what two CPUs do to each other."""
 _REGIONS_S = 8.0
@@ -109,6 +112,9 @@ class Collected:
         How many memory has room for; `region_ns` has fewer where time was short.
     rounds
         How many there was time for.
+    slowed
+        Share of probes during which another machine had the core's other hyperthread, and how many
+        times as long the core then took.
     """
 
     short: dict[str, list[float]] = field(default_factory=dict)
@@ -120,6 +126,7 @@ class Collected:
     disturbed: dict[str, tuple[str, float]] = field(default_factory=dict)
     regions: int = 0
     rounds: int = 0
+    slowed: tuple[float, float] = (0.0, 1.0)
 
     def add(self, name: str, samples: list[float]) -> None:
         """Append samples to those a name has."""
@@ -174,12 +181,14 @@ def collect(machine: Machine, say: Callable[[str], None]) -> Collected:
     found = Collected()
     pair = machine.pair if machine.usable_cpus > 1 else None
     pair_rounds: list[PairRound] = []
-    with pinned(machine.pair[0] if machine.pair else machine.cpus[0]):
+    blocks: dict[str, list[Block]] = {}
+    cpu = machine.pair[0] if machine.pair else machine.cpus[0]
+    with pinned(cpu):
         started_s = time.monotonic()
         while found.rounds < ROUNDS and _time_for_another(found.rounds, started_s):
             of = f"({found.rounds + 1} of {ROUNDS})"
             say(f"clock, system calls, messages, transfers between cores {of}")
-            _short_round(found)
+            _short_round(cpu, blocks, found)
             if pair is not None:
                 pair_rounds.append(_pair_round(pair, found))
             say(f"latency of caches and memory by working set {of}")
@@ -189,6 +198,7 @@ def collect(machine: Machine, say: Callable[[str], None]) -> Collected:
                 say(f"interruptions of busy cores {of}")
                 _interruptions(pair, found, duration_s=_WATCH_S)
             found.rounds += 1
+        _keep_fast(cpu, blocks, found)
         if pair is not None:
             _settle(pair, pair_rounds, found, say)
         say("encryption")
@@ -388,18 +398,70 @@ def of_one_distance(rounds: list[PairRound]) -> list[PairRound]:
     return max(groups, key=len, default=[])
 
 
-def _short_round(found: Collected) -> None:
-    """One round of everything on one CPU that takes milliseconds."""
+@dataclass
+class Block:
+    """Samples of one probe, and how long the core took for an answer before or after them."""
+
+    answer_ns: float
+    found: Collected
+
+
+def _short_round(cpu: int, blocks: dict[str, list[Block]], whole: Collected) -> None:
+    """One round of everything on one CPU that takes milliseconds, added to blocks by probe.
+
+    `whole` gets what disturbed it, and windows of messages, which are there for their differences.
+    """
+    for name, probe in _PROBES.items():
+        blocks.setdefault(name, []).append(_block(cpu, probe, whole))
+    for _ in range(_WINDOWS_A_ROUND):
+        whole.attempt(_WINDOWS, _window)
+
+
+def _block(cpu: int, probe: Callable[[Collected], object], whole: Collected) -> Block:
+    own = Collected(disturbed=whole.disturbed)
+    before_ns = cores.core_answer_ns(cpu)
+    probe(own)
+    return Block(max(before_ns, cores.core_answer_ns(cpu)), own)
+
+
+def _keep_fast(cpu: int, blocks: dict[str, list[Block]], found: Collected) -> None:
+    """Keep the samples of a core that nobody else used, after more of them if there are none.
+
+    All samples of a probe are kept where the core was never so. `found.slowed` says how it was.
+    """
+    met = [block.answer_ns for of_probe in blocks.values() for block in of_probe]
+    limit_ns = cores.SLOWER * min(met)
+    slow = [ns for ns in met if ns > limit_ns]
+    if slow:
+        found.slowed = (len(slow) / len(met), statistics.median(slow) / min(met))
+    end_s = time.monotonic() + _SHARED_S
+    for name, of_probe in blocks.items():
+        while min(block.answer_ns for block in of_probe) > limit_ns and time.monotonic() < end_s:
+            if cores.core_answer_ns(cpu) > limit_ns:
+                time.sleep(_SHARED_PAUSE_S)
+            else:
+                of_probe.append(_block(cpu, _PROBES[name], found))
+        for block in [b for b in of_probe if b.answer_ns <= limit_ns] or of_probe:
+            for samples_name, samples in block.found.short.items():
+                found.add(samples_name, samples)
+
+
+def _instructions(found: Collected) -> None:
+    """The clock, and code like an engine's: their ratios are of one moment."""
     found.add("clock_ghz", cores.clock_samples())
     found.add("answer_ns", cores.answer_samples())
     found.add("element_ns", cores.element_samples())
+
+
+def _calls(found: Collected) -> None:
+    """System calls that send nothing."""
     found.add("syscall_ns", cores.syscall_samples())
-    for probe, transport in ((_TCP, "tcp"), (_UNIX, "unix")):
-        found.attempt(probe, partial(_awake, transport))
-    found.attempt(_EVENTS, _events)
-    for _ in range(_WINDOWS_A_ROUND):
-        found.attempt(_WINDOWS, _window)
     found.add("epoll_ctl_ns", sockets.epoll_change_samples(repetitions=20))
+    found.attempt(_EVENTS, _events)
+
+
+def _copies(found: Collected) -> None:
+    """Large messages, some times."""
     for _ in range(_COPY_PAIRS_A_ROUND):
         found.attempt(_COPY, _copy)
 
@@ -476,6 +538,16 @@ def files_for(sockets_open: int) -> Iterator[bool]:
         yield True
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
+
+
+_PROBES: dict[str, Callable[[Collected], object]] = {
+    "instructions": _instructions,
+    "calls": _calls,
+    _TCP: lambda found: found.attempt(_TCP, partial(_awake, "tcp")),
+    _UNIX: lambda found: found.attempt(_UNIX, partial(_awake, "unix")),
+    _COPY: _copies,
+}
+"""What one CPU takes that may share its core, each within a tenth of a second or so."""
 
 
 def _copy_ns_per_byte() -> float:

@@ -226,6 +226,13 @@ def _user_ipc(found: Collected) -> Quantity:
     )
 
 
+def profiled_answer_ns(host: HostProfile) -> float:
+    """ns that a core took for a GET in its caches when a host was profiled; inf if unknown."""
+    if host.user_ipc.kind != "measured":
+        return math.inf
+    return ANSWER_INSTRUCTIONS / (host.user_ipc.best * host.clock_ghz.best)
+
+
 def _repeat_ipc_ratio(found: Collected) -> Quantity:
     """How many times as many instructions a cycle retire in what repeats within a command."""
     answers, elements = found.short["answer_ns"], found.short["element_ns"]
@@ -715,6 +722,12 @@ def _notes(machine: Machine, found: Collected) -> list[str]:
                 f"thread CPU time misses {1 - cpu / core:.0%} of {call}_ns: this kernel books "
                 "interrupt work apart, so CPU times of an engine's threads will miss it too"
             )
+    share, times = found.slowed
+    if share > 0.0:
+        notes.append(
+            f"the core took {times:.1f} times as long in {share:.0%} of the probes of one CPU, as "
+            "when another machine uses its other hyperthread; those samples are left out"
+        )
     return [*notes, *_shortened(found)]
 
 

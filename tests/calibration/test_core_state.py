@@ -25,7 +25,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setattr(observe, "pair_among", lambda _: (0, 1))
     monkeypatch.setattr(observe, "distance_ns", distance_ns)
     monkeypatch.setattr(observe.time, "sleep", lambda _: None)
-    monkeypatch.setattr(observe, "_answer_ns", lambda _: FAST_NS)
+    monkeypatch.setattr(observe, "core_answer_ns", lambda _: FAST_NS)
     return found
 
 
@@ -76,7 +76,7 @@ def test_it_waits_until_no_core_is_slow(
 ) -> None:
     looks.append(NEAR_NS)
     answers = [FAST_NS, FAST_NS, FAST_NS, SLOW_NS, SLOW_NS, FAST_NS, FAST_NS, 1.1 * FAST_NS]
-    monkeypatch.setattr(observe, "_answer_ns", lambda _: answers.pop(0))
+    monkeypatch.setattr(observe, "core_answer_ns", lambda _: answers.pop(0))
     assert near.wait(PLAN).answer_ns == FAST_NS
     assert near.wait(PLAN).answer_ns == 1.1 * FAST_NS
     assert not answers
@@ -109,7 +109,7 @@ def test_it_looks_where_the_profile_looked(monkeypatch: pytest.MonkeyPatch) -> N
     # CPUs 0 and 1 are hyperthreads of one core, and a profile knows its pair of two cores.
     monkeypatch.setattr(observe, "pair_among", {frozenset(range(4)): (0, 2)}.get)
     monkeypatch.setattr(observe, "distance_ns", distance_ns)
-    monkeypatch.setattr(observe, "_answer_ns", lambda _: FAST_NS)
+    monkeypatch.setattr(observe, "core_answer_ns", lambda _: FAST_NS)
     plan = plan_cores(io_threads=2, generator_threads=1, allowed=range(4))
     assert CoreState(None, patience_s=5.0).look(plan).distance_ns == NEAR_NS
     assert looked == [(0, 2)]

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from evidence.live import key_order
-from evidence.live.cpu_windows import Window, calmest
+from evidence.live.cpu_windows import Window, as_profiled, calmest
+from forecache.hwprofiles.capture.cores import ANSWER_INSTRUCTIONS
+from forecache.hwprofiles.catalogue import load_host
 
 
 @pytest.mark.parametrize(
@@ -15,8 +17,27 @@ from evidence.live.cpu_windows import Window, calmest
 def test_a_disturbed_window_is_tried_again_and_the_calmest_kept(
     others: list[float], kept: float
 ) -> None:
-    tries = iter(Window(cpu_us=1.0, rps=1.0, others=share) for share in others)
+    tries = iter(Window(cpu_us=1.0, rps=1.0, others=share, answer_ns=20.0) for share in others)
     assert calmest(lambda: next(tries)).others == kept
+
+
+def test_a_window_on_a_core_that_another_machine_uses_is_tried_again() -> None:
+    answers = iter([57.0, 33.5, 56.0, 34.0])
+    tries = (Window(cpu_us=1.0, rps=1.0, others=0.01, answer_ns=ns) for ns in answers)
+    assert calmest(lambda: next(tries), profiled_ns=33.0).answer_ns == 33.5
+
+
+def test_windows_of_a_core_in_another_state_than_profiled_are_left_out() -> None:
+    host = load_host("graviton3")
+    ns = 10.0
+    measured = {"kind": "measured", "value": ANSWER_INSTRUCTIONS / (ns * host.clock_ghz.best)}
+    host = host.model_copy(update={"user_ipc": host.user_ipc.model_copy(update=measured)})
+    near = host.core_to_core_ns.best
+    row = {"apart_ns": [near, near], "cpu_us": [1.0, 2.0, 3.0], "answer_ns": [10.5, 17.0, 8.0]}
+    assert as_profiled(row, host) == [0]
+    assert as_profiled(row | {"apart_ns": [near, 4 * near]}, host) == []
+    del row["answer_ns"]
+    assert as_profiled(row, host) == [0, 1, 2]
 
 
 def test_the_table_says_how_much_cheaper_keys_in_order_are(
