@@ -23,6 +23,7 @@ from . import (
     memaslap,
     mget,
     mixes,
+    mixing_times,
     steps,
     tails,
     threads,
@@ -101,7 +102,7 @@ def pages() -> Files:
             lines += [f"### {label.capitalize()}", "", *_errors(chosen, host["id"]), ""]
             lines += [*_ratios(chosen), ""]
     lines += [*_steps(data["points"]), "", *steps.section(), "", *upgrades.section(), ""]
-    lines += [*command_times.section(), "", *mixes.section(), ""]
+    lines += [*command_times.section(), "", *mixing_times.section(), "", *mixes.section(), ""]
     lines += [*looks.section(), "", *troubles_made.section(), ""]
     lines += [*default_list.section(), ""]
     lines += [*_instructions(), ""]
