@@ -132,6 +132,6 @@ def command_line(verb: str, names: Sequence[str], options: Mapping[str, object])
         if value is True:
             words.append(name)
         elif value not in (None, False):
-            several = isinstance(value, list | tuple)
-            words += [w for each in (value if several else [value]) for w in (name, str(each))]
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [word for each in values for word in (name, str(each))]
     return shlex.join(words)

@@ -156,7 +156,7 @@ def test_a_bad_sample_is_one_sentence(
         ({"algorithm": "zstd"}, "one of sample and ratio"),
         ({"algorithm": "zstd", "sample": "f", "ratio": 0.5}, "one of sample and ratio"),
         ({"algorithm": "gzip", "ratio": 0.5, "level": 12}, "1 to 9 of gzip"),
-        ({"algorithm": "gzip", "ratio": 1.5}, "at most 1"),
+        ({"algorithm": "gzip", "ratio": 1.5}, "less than or equal to 1"),
         ({"algorithm": "gzip", "ratio": {"low": 0.5, "high": 0.4}}, "low not above high"),
         ({"algorithm": "snappy", "ratio": 0.5}, "'zstd', 'lz4' or 'gzip'"),
     ],
