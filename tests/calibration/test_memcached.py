@@ -29,7 +29,7 @@ from forecache.calibration.observe.readers.info import (
 from forecache.sim.errors import EngineError, InputError
 from tests.live_engine import FakeEngine, need
 
-SHORT = Timing(warm_up_s=0.02, window_s=0.1, repetitions=1, starts=1)
+SHORT = Timing(warm_up_s=0.02, window_s=0.1, repetitions=1, starts=1, patience_s=0.0)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, Repetition
 from forecache.calibration.drive.loadgen import memory_bytes
 from forecache.calibration.drive.servers import EngineProcess
+from forecache.calibration.observe import spinning
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.measure import measure_repetition
 from forecache.calibration.observe.observe import observe
@@ -65,14 +66,18 @@ def children() -> set[int]:
 @pytest.fixture(scope="module")
 def bundle(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     said: list[str] = []
-    made = observe(
-        engine=binary,
-        design=DESIGN,
-        out=tmp_path_factory.mktemp("observed") / "bundle",
-        host=load_host("graviton3"),
-        timing=SHORT,
-        progress=said.append,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        # What waiting threads look like is of no interest here.
+        patch.setattr(spinning, "_LEARN_S", 0.3)
+        patch.setattr(spinning, "_PATIENCE_S", 0.5)
+        made = observe(
+            engine=binary,
+            design=DESIGN,
+            out=tmp_path_factory.mktemp("observed") / "bundle",
+            host=load_host("graviton3"),
+            timing=SHORT,
+            progress=said.append,
+        )
     assert said[-1].startswith("observed 5 points")
     assert not children()
     return made
@@ -289,7 +294,8 @@ def test_an_open_loop_runs_at_its_share_of_the_closed_one(binary: Path, tmp_path
         share = repetition.stalled_share
         assert share is not None
         assert 0.0 <= share <= 1.0
-        assert (repetition.quiet_p50_ms is None) == (share == 1.0)
+        # Of a slice in which nothing completed nothing is known either.
+        assert repetition.quiet_p50_ms is None or share < 1.0
         if repetition.quiet_p50_ms is not None and repetition.quiet_p99_ms is not None:
             assert 0.0 < repetition.quiet_p50_ms <= repetition.quiet_p99_ms < 1.01
 

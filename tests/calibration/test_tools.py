@@ -141,7 +141,7 @@ def test_observing_with_a_real_tool(tool: str, binary: Path, tmp_path: Path) -> 
         engine=binary,
         design=[Conditions(command="get", pipeline=8), Conditions(command="get", think_us=100.0)],
         out=tmp_path / "bundle",
-        timing=Timing(warm_up_s=0.0, window_s=0.2, repetitions=1),
+        timing=Timing(warm_up_s=0.0, window_s=0.2, repetitions=1, patience_s=0.0),
         tool=tool,
     )
     assert bundle.manifest.method.tool == tool

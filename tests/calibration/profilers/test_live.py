@@ -116,7 +116,7 @@ def test_a_bundle_keeps_profiles(
     clock = Clock(window_s=0.2)
     usable(clock)
     monkeypatch.setattr(Clock, "points", lambda _self: [ONE])
-    timing = Timing(warm_up_s=0.03, window_s=0.1, repetitions=1)
+    timing = Timing(warm_up_s=0.03, window_s=0.1, repetitions=1, patience_s=0.0)
     bundle = observe(
         engine=redis, design=[ONE], out=tmp_path / "bundle", timing=timing, profiler="clock"
     )
@@ -157,7 +157,7 @@ def test_a_failing_profiler_does_not_cost_the_observation(
         engine=binary,
         design=[ONE],
         out=tmp_path / "bundle",
-        timing=Timing(warm_up_s=0.03, window_s=0.1, repetitions=1),
+        timing=Timing(warm_up_s=0.03, window_s=0.1, repetitions=1, patience_s=0.0),
         profiler="perf",
     )
     assert (bundle.manifest.depth, bundle.profiles) == ("clock", [])
