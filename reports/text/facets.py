@@ -147,17 +147,26 @@ def facets(
 
 
 def _swept(given: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The fields that vary, and their values in order; of fields that vary as one, the first."""
+    """The fields that vary, and their values in order, without fields that follow from another.
+
+    Of fields that vary as one, the first counts.
+    """
     found: dict[str, list[Any]] = {}
-    columns: list[list[int]] = []
+    columns: dict[str, list[str]] = {}
     for key in dict.fromkeys(key for fields in given for key in fields):
         texts = [value_text(fields.get(key)) for fields in given]
         different = list(dict.fromkeys(texts))
-        column = [different.index(text) for text in texts]
-        if len(different) > 1 and column not in columns:
-            columns.append(column)
+        if len(different) > 1:
+            columns[key] = texts
             found[key] = [given[texts.index(text)].get(key) for text in different]
-    return found
+    order = sorted(columns, key=lambda key: -len(found[key]))
+    following = {
+        key
+        for place, key in enumerate(order)
+        for other in order[:place]
+        if len(set(zip(columns[other], columns[key], strict=True))) == len(found[other])
+    }
+    return {key: values for key, values in found.items() if key not in following}
 
 
 def _effect(rows: Sequence[tuple[Mapping[str, Any], float]], key: str) -> float:

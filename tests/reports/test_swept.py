@@ -1,6 +1,7 @@
 """Figures of sweeps: which field goes where, what is drawn, and what a terminal shows of it."""
 
 import io
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -75,8 +76,9 @@ def test_of_two_numbers_the_one_with_more_values_goes_along_the_axis() -> None:
     assert (made.axis, made.lines, made.panels) == ("value_bytes", "clients", "")
 
 
-def test_fields_that_vary_as_one_are_one() -> None:
-    given = [{"clients": n, "threads": n // 10, "host": h} for h in HOSTS for n in (10, 20, 30)]
+@pytest.mark.parametrize("threads", [lambda n: n // 10, lambda n: min(n // 10, 2)])
+def test_fields_that_vary_as_one_are_one(threads: Callable[[int], int]) -> None:
+    given = [{"clients": n, "threads": threads(n), "host": h} for h in HOSTS for n in (10, 20, 30)]
     made = facets("Throughput", "1/s", given, [about(1.0 + n) for n in range(6)])
     assert made is not None
     assert (made.axis, made.lines, made.panels) == ("clients", "host", "")
