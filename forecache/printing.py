@@ -49,6 +49,8 @@ def _write_points(answer: Any, given: Given) -> None:
     """Write the folders of --figures and --data; `report` has done so itself."""
     if not {"figures", "data", "csv"} <= given.keys():
         return
+    if given["figures"] is None and given["data"] is None:
+        return
     from forecache.reports.files import write_data, write_figures
 
     if given["figures"] is not None and not write_figures(answer, given["figures"]):

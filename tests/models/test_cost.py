@@ -224,7 +224,7 @@ def test_a_page_for_people() -> None:
     assert text.index("33 are needed, and priced") < text.index("USD")
     amounts = [
         [float(cell.replace(",", "")) for cell in re.findall(r"\d[\d,]*\.\d\d(?!\d)", line)]
-        for line in text[text.index("serverless") : text.index("nodes  ")].splitlines()
+        for line in text[text.index("serverless  ") : text.index("nodes  ")].splitlines()
     ]
     assert sum(amounts[n][0] for n in (1, 2)) == pytest.approx(amounts[0][0], abs=0.001)
 
