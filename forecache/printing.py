@@ -47,7 +47,7 @@ def print_answer(verb: str, answer: Any, *, given: Given, before: Mapping[Path, 
 
 def _write_points(answer: Any, given: Given) -> None:
     """Write the folders of --figures and --data; `report` has done so itself."""
-    if not {"figures", "data", "csv"} <= given.keys():
+    if "csv" not in given or given["figures"] is given["data"] is None:
         return
     if given["figures"] is None and given["data"] is None:
         return
