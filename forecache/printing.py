@@ -47,9 +47,7 @@ def print_answer(verb: str, answer: Any, *, given: Given, before: Mapping[Path, 
 
 def _write_points(answer: Any, given: Given) -> None:
     """Write the folders of --figures and --data; `report` has done so itself."""
-    if "csv" not in given or given["figures"] is given["data"] is None:
-        return
-    if given["figures"] is None and given["data"] is None:
+    if "csv" not in given or (given["figures"] is None and given["data"] is None):
         return
     from forecache.reports.files import write_data, write_figures
 
