@@ -467,6 +467,23 @@ def test_replicas_that_are_read_from_execute_their_primaries_writes(
     assert np.all(primaries == 0.0)
     # A quarter of 20,000 commands a second are writes, of three shards.
     assert replicas == pytest.approx(write_s * 0.25 * 20_000 / 3, rel=0.1)
+    again = [*reads, {**reads[0], "at_s": 20, "share": 0.0}, {**reads[0], "at_s": 40}]
+    cluster, _, _ = ran(scenario(again, duration_s=60))
+    assert cluster.nodes.occupied[3:] == pytest.approx(replicas, rel=0.1)
     ended = [*reads, {"event": "replica_reads", "at_s": 30, "share": 0}]
     cluster, _, _ = ran(scenario(ended, duration_s=60))
     assert cluster.nodes.occupied == pytest.approx(0.0)
+
+
+def test_no_more_is_read_from_replicas_than_is_read():
+    reads = {"event": "replica_reads", "at_s": 5, "share": 0.8}
+    with pytest.raises(InputError, match=r"events\[0\]\.share': found 0\.8; valid is 0 to 0\.75"):
+        ran(scenario([reads]))
+
+
+def test_where_nothing_is_written_reads_of_replicas_are_not_old():
+    reads = [{"event": "replica_reads", "at_s": 5, "share": 0.6}]
+    asked = scenario(reads, duration_s=30)
+    assert fact(ran(asked)[1], "reads of replicas are old by")
+    _, run, _ = ran(asked | {"demand": asked["demand"] | {"mix": {"get": 1}}})
+    assert "reads of replicas are old by" not in [each.name for each in run.facts]

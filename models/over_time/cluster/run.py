@@ -44,6 +44,9 @@ from .upgrade import upgrade
 _LIST_PARTS = 20
 """Steps in which clients take a list of nodes over that is not deployed at once."""
 
+_ROUNDING = 1e-9
+"""By how much a share of reads may exceed that of the mix."""
+
 
 def run_cluster(scenario: ClusterScenario, seed: int, progress: Progress) -> Run:
     """Simulate one scenario of `kind: cluster`."""
@@ -54,6 +57,8 @@ def run_to_the_end(cluster: Cluster) -> Run:
     """Simulate a cluster, and return what was recorded."""
     env, clients = cluster.env, cluster.scenario.clients
     cluster.load.begin()
+    if any(isinstance(event, ReplicaReads) for event in cluster.scenario.events):
+        _have_replicas_follow(cluster)
     for index, event in enumerate(cluster.scenario.events):
         env.process(_at_its_time(cluster, index, event))
     if clients.autoscaler is not None:
@@ -183,8 +188,10 @@ def heat_key(event: HotKey, cluster: Cluster) -> Process:
 
 def read_from_replicas(event: ReplicaReads, cluster: Cluster) -> Process:
     """Spread reads over replicas from now on, which execute their primaries' writes besides."""
-    if not cluster.slots.replica_share and event.share:
-        _have_replicas_follow(cluster)
+    reads = 1.0 - writing(cluster.scenario.demand.mix.commands)
+    if event.share > reads + _ROUNDING:
+        valid = f"0 to {reads:.4g}, the share of reads in the mix"
+        raise FieldError("share", found=event.share, valid=valid)
     cluster.slots.replica_share = event.share
     cluster.slots.spread()
     cluster.record.mark(f"replicas get {event.share:.0%} of the commands")
@@ -194,7 +201,8 @@ def read_from_replicas(event: ReplicaReads, cluster: Cluster) -> Process:
 def _have_replicas_follow(cluster: Cluster) -> None:
     """After each step, take as much of replicas' main threads as what their primaries wrote takes.
 
-    Replicas that nobody reads from execute the writes as well, and nobody waits for them.
+    For a whole run, however often clients turn to replicas and back. Replicas that nobody reads
+    from execute the writes as well, and nobody waits for them.
     """
     slots, nodes = cluster.slots, cluster.nodes
     writes = writing(cluster.scenario.demand.mix.commands)
@@ -221,7 +229,7 @@ def _have_replicas_follow(cluster: Cluster) -> None:
             claims[node] = nodes.occupy(node, 0.0)
         for node, claim in claims.items():
             claim.change(busy.get(node, 0.0))
-        if busy:
+        if busy and writes:
             node = max(busy, key=lambda each: float(done.utilisation[each]))
             sent = inside_ms(slots.primary[int(nodes.shard[node])], done.utilisation)
             near = None if far else nodes.kind_of(node).one_way_ms
