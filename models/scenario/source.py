@@ -62,6 +62,11 @@ KINDS: dict[str, Kind] = {
         f"{_MODELS}.over_time.cluster.schema:ClusterScenario",
         f"{_MODELS}.over_time.cluster.run:run_cluster",
     ),
+    "node_life": Kind(
+        "simulate",
+        f"{_MODELS}.over_time.node_life.schema:NodeLife",
+        f"{_MODELS}.over_time.node_life.run:run_node_life",
+    ),
     "overcommit": Kind(
         "simulate",
         f"{_MODELS}.over_time.overcommit.schema:OvercommitScenario",

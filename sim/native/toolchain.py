@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (
     "models/node/native",
     "models/over_time/cluster/load/native",
+    "models/over_time/node_life/native",
     "calibration/drive/native",
     "hwprofiles/capture/native",
 )

@@ -1,0 +1,1 @@
+"""The life of a node over minutes to days: `run.py`."""
