@@ -179,16 +179,19 @@ class Keyspace:
         if begins_full:
             self._begin_full(kinds, capacity, seed=seed)
         self._since_s = 0.0
-        self._begun = int(self.state["there"])
         self._before = np.zeros((2, len(self._counts)))
+        self._forget()
 
     def warm_up(self) -> None:
         """Go on until what was there at first no longer matters, and forget what happened."""
         _compiled().advance_keys(pointer(self._memory), self._warm_up_s)
         self._since_s = self._warm_up_s
+        self._forget()
+        self.misses_per_read()
+
+    def _forget(self) -> None:
         self._begun = int(self.state["there"])
         self.state["counts"] = np.zeros((), _RECORDS["counts"])
-        self.misses_per_read()
 
     def _build(self, kinds: KeyKinds, *, seed: int) -> None:
         count = int(self._counts.sum())
