@@ -31,6 +31,7 @@ class Recorder:
         self.marks: list[Mark] = []
         self.tables: list[Table] = []
         self.warnings: list[str] = []
+        self.summary = ""
         self._values: dict[tuple[str, str, str], list[float]] = {}
         self._gauges: dict[tuple[str, str, str], Callable[[], float]] = {}
 
@@ -103,4 +104,5 @@ class Recorder:
             warnings=self.warnings,
             ticks=ticks,
             stacks=stacks,
+            summary=self.summary,
         )

@@ -149,7 +149,7 @@ def _points(cases: Sequence[Case[Any]], found: Mapping[int, Run], *, seeds: int)
         over_all = runs[0]
         if seeds > 1:
             facts, warnings = facts_over_seeds(runs, first), warnings_over_seeds(runs)
-            over_all = replace(over_all, facts=facts, warnings=warnings)
+            over_all = replace(over_all, facts=facts, warnings=warnings, summary="")
             if place == 0:
                 first = runs
         points.append(RunPoint(case.given, over_all))

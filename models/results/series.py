@@ -204,6 +204,8 @@ class Run(Result):
     warnings: Sequence[str] = ()
     ticks: Sequence[Ticks] = ()
     stacks: Sequence[Stack] = ()
+    summary: str = where_set("")
+    """What came out, in a sentence; of kinds that have one."""
 
     def __post_init__(self) -> None:
         """Hold lengths and order, so that a plot never pairs a value with a wrong time."""
@@ -253,6 +255,7 @@ class Run(Result):
                 )
                 for stack in plain["stacks"]
             ],
+            summary=plain.get("summary", ""),
         )
 
     def without_times(self) -> Run:

@@ -116,8 +116,11 @@ def runs_over_time(result: RunsOverTime) -> Document:
 
 
 def _outcome(points: Sequence[RunPoint], compared: Comparison | None) -> str:
-    """What came out: the first facts of one point; of several the ends of the first that varies."""
+    """What came out: of one point its sentence or first facts; of several the ends of the first
+    that varies."""
     if compared is None:
+        if points[0].run.summary:
+            return points[0].run.summary
         facts = points[0].run.facts[:_MOST_SAID]
         return ", ".join(f"{each.name} {fact_text(each)}" for each in facts)
     for name in compared.columns[compared.leading :]:

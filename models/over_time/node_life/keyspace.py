@@ -39,10 +39,10 @@ _READ = CONSTANTS["READ"]
 _CLASSES = 400
 """Groups of keys that are taken for equally popular."""
 
-_FEWEST, _MOST = 20_000, 200_000
+_FEWEST, _MOST = 20_000, 100_000
 """Keys of a sample."""
 
-_REQUESTS = 40_000_000
+_REQUESTS = 20_000_000
 """Requests to keys of a sample in a run; longer runs have smaller samples."""
 
 _ENOUGH = 20.0
@@ -62,6 +62,7 @@ def _compiled() -> ctypes.CDLL:
     code.advance_keys.restype = None
     code.write_keys.argtypes = [ctypes.c_void_p, *[ctypes.c_int64] * 2, ctypes.c_double]
     code.write_keys.restype = None
+    code.begin_keys.argtypes, code.begin_keys.restype = [ctypes.c_void_p] * 2, None
     code.is_consistent.argtypes = [ctypes.c_void_p]
     code.is_consistent.restype = ctypes.c_int64
     return code
@@ -167,9 +168,8 @@ class Keyspace:
             self._warm_up_s = min(_STAYS * self.stays_s, 2.0 * duration_s)
         affordable = _REQUESTS / max(mean * (duration_s + self._warm_up_s), 1e-12)
         count = round(min(kinds.keys, most, max(_FEWEST, affordable)))
-        self.scale = kinds.keys / count
-        groups = _groups(classes, self.scale)
-        self._counts, self._per_key, self._weights = groups
+        self._counts, self._per_key, self._weights = _groups(classes, kinds.keys / count)
+        self.scale = kinds.keys / int(self._counts.sum())
         per_key = self._per_key * requests.rate_rps
         self._asked = np.minimum(per_key, max(_ENOUGH / watched_s, float(np.median(per_key))))
         self._thinned = per_key / np.maximum(self._asked, 1e-300)
@@ -246,8 +246,7 @@ class Keyspace:
         there = rng.random(len(rate)) < -np.expm1(-named * stays_s)
         if math.isinf(self.stays_s) and not kinds.ttl:
             there[:] = capacity >= kinds.keys
-        for number in np.flatnonzero(there):
-            _compiled().write_keys(pointer(self._memory), int(number), 1, 0.0)
+        _compiled().begin_keys(pointer(self._memory), pointer(there.astype(np.uint8)))
         found = self.keys["expiring"] >= 0
         # Written at some time within the time to live.
         left = rng.random(len(rate)) * self.keys["ttl_s"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Union
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -113,7 +113,36 @@ class TakeSnapshot(LifeEvent):
     (assumed, 50 to 200)."""
 
 
-AnyLifeEvent = Annotated[Union[Load, TakeSnapshot], Field(discriminator="event")]  # noqa: UP007
+class LoseReplica(LifeEvent):
+    """A replica is cut off, or stops, and comes back with the data it had."""
+
+    event: Literal["lose_replica"]
+    """Its name."""
+    lasts_s: float = Field(gt=0, le=3.2e8)
+    """How long."""
+
+
+AnyLifeEvent = Annotated[Load | TakeSnapshot | LoseReplica, Field(discriminator="event")]
+
+
+class Replicas(_Record):
+    """Replicas that follow the node."""
+
+    count: int = Field(default=1, ge=1, le=64)
+    """How many."""
+    backlog_mbyte: float | None = Field(default=None, ge=0, le=1e6)
+    """`repl-backlog-size`: a replica that missed no more gets only that; without it the version's
+    default, 1 and from Valkey 8.0 on 10."""
+    buffer_mbyte: float = Field(default=256.0, gt=0, le=1e6)
+    """Changes that the node may hold for a replica (`client-output-buffer-limit replica`)."""
+    diskless: bool | None = None
+    """`repl-diskless-sync`; without it as the version has it, yes from Redis 7.0 on."""
+    sync_delay_s: float = Field(default=5.0, ge=0, le=3600)
+    """`repl-diskless-sync-delay`."""
+    network_gbit_per_s: float | None = Field(default=None, gt=0, le=1000)
+    """Of a connection to a replica; without it what the instance lets through."""
+    disk_mbyte_per_s: float | None = Field(default=None, gt=0, le=1e6)
+    """Rate of the disk that a sync may go through; no limit without it."""
 
 
 class NodeLife(OfEngine):
@@ -145,6 +174,8 @@ class NodeLife(OfEngine):
     """How much is asked, and what. Commands that write create keys, the others look for them."""
     stores_misses: bool = False
     """Whether a client that finds no key writes it, as with a cache beside a database."""
+    replicas: Replicas | None = None
+    """Replicas that follow it; none without it."""
     snapshot_every_s: float | None = Field(default=None, gt=0, le=30 * 86_400)
     """Time from the beginning of one snapshot to the next; none are taken by themselves without
     it."""
@@ -168,6 +199,9 @@ class NodeLife(OfEngine):
                     found=event.at_s,
                     valid=f"a time before the end (duration_s: {self.duration_s:g})",
                 )
+            if isinstance(event, LoseReplica) and self.replicas is None:
+                valid = "with `replicas` only"
+                raise FieldError(f"events[{index}].event", found=event.event, valid=valid)
         policy = self.settings.maxmemory_policy
         if policy.startswith("volatile") and not self.data.timed:
             valid = "an allkeys policy or noeviction where no key has a time to live (data.ttl_s)"

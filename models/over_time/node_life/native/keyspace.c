@@ -394,6 +394,15 @@ EXPORTED void write_keys(struct keyspace *all, int64_t first, int64_t count, dou
     }
 }
 
+// Keys of the sample that are there at first.
+EXPORTED void begin_keys(struct keyspace *all, const uint8_t *there) {
+    for (int64_t number = 0; number < all->keys; number++) {
+        if (there[number]) {
+            store(all, number, 0);
+        }
+    }
+}
+
 // What is counted key by key; the same as the totals unless the program is at fault.
 EXPORTED int64_t is_consistent(const struct keyspace *all) {
     int64_t there = 0, expiring = 0;

@@ -1,0 +1,233 @@
+"""A node's memory over time: tables that double, children that copy pages, the kernel's limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecache.sim.errors import InputError
+
+from ...footprint.limits import (
+    FRAGMENTATION,
+    PAGE_BYTES,
+    MemoryLimit,
+    copied_pages,
+    gib,
+    host_limit,
+    machine_limit,
+    resident,
+)
+from ...footprint.schema import Strings
+from ...footprint.weigh import PROCESS_BYTES, NodeFootprint, baseline, key_table, key_weight
+from ...layouts.generations import Generation, generation
+from ...prediction.system import System
+from ...results.series import Mark
+from ...scenario.workload import sizes_of
+from ...step_times.inputs import ASSUMED_DISK
+from ..cluster.sync import NodeContent, SyncWork, load_sync_profile
+from ..recorder import Recorder
+from .schema import NodeLife, TakeSnapshot
+
+_SIZES = 16
+"""How many evenly spread sizes stand for a range of values."""
+
+_REHASHED_PER_S = 60_000.0
+"""Buckets that a timer of 10 Hz moves, a millisecond each time (assumed, 20,000 to 150,000); every
+command moves one more (`dictRehashMilliseconds`, `_dictRehashStep`)."""
+
+_POINTER_BYTES = 8.0
+_SHRINKS_AT = 0.1
+"""Share of the most keys there were below which a table is made smaller (`HASHTABLE_MIN_FILL`)."""
+
+_FULL = 0.995
+"""Of maxmemory, from where on memory counts as full."""
+
+_MOST_TOLD = 200
+
+
+def known_generation(system: System) -> Generation:
+    """The memory layout of an engine.
+
+    Raises
+    ------
+    InputError
+        It has none that is known.
+    """
+    try:
+        return generation(system.engine.engine, system.engine.version)
+    except InputError as error:
+        raise InputError(f"field 'engine': {error}") from None
+
+
+@dataclass
+class _Child:
+    """A child that saves: when it began, and how long it lives."""
+
+    at_s: float
+    lives_s: float
+
+
+class MemoryOverTime:
+    """What a node's keys, tables and children take.
+
+    Attributes
+    ----------
+    beside
+        Bytes of a node without keys.
+    sizes
+        Bytes of a key by the size of its value: without and with a time to live; its share.
+    limit
+        What the machine leaves to the node.
+    stops_s
+        How long each fork stopped it.
+    killed_s
+        When it first needed more than that; None if never.
+    left_out
+        Snapshots that did not begin, since another child lived.
+    """
+
+    def __init__(self, scenario: NodeLife, system: System, record: Recorder) -> None:
+        self._scenario, self._record = scenario, record
+        found = known_generation(system)
+        self._footprint = NodeFootprint(found, found.allocator)
+        replicas = scenario.replicas
+        mbyte = None if replicas is None else replicas.backlog_mbyte
+        self.beside = baseline(
+            found,
+            replicas=0 if replicas is None else replicas.count,
+            repl_backlog_bytes=None if mbyte is None else round(mbyte * 2**20),
+        ).total
+        data = scenario.data
+        self._value_sizes = sizes_of(data.value_bytes, of_a_range=_SIZES)
+        self.sizes = [
+            (self._key_bytes(size, 0.0), self._key_bytes(size, 1.0), share)
+            for size, share in self._value_sizes
+        ]
+        speed = system.host.speed()
+        profile = load_sync_profile("valkey" if system.engine.engine == "valkey" else "redis")
+        self._saving: SyncWork = profile.on(speed.user_ipc * speed.clock_ghz)
+        if scenario.memory_bytes is None:
+            self.limit: MemoryLimit = host_limit(system.host, system.engine.engine)
+        else:
+            self.limit = machine_limit("the machine", scenario.memory_bytes, field="memory_bytes")
+        self._most_keys = 0.0
+        self._table_bytes = self._moving_bytes = self._moved_s = 0.0
+        self._due = self._snapshots()
+        self._child: _Child | None = None
+        self._is_full = False
+        self.killed_s: float | None = None
+        self.most_resident = 0.0
+        self.stops_s: list[float] = []
+        self.left_out = 0
+
+    def _key_bytes(self, value_bytes: int, ttl: float) -> float:
+        key_bytes = self._scenario.data.key_bytes
+        one = Strings(type="string", keys=1, key_bytes=key_bytes, value_bytes=value_bytes, ttl=ttl)
+        return key_weight(self._footprint, one).settled
+
+    def content(self, keys: float) -> NodeContent:
+        """What a file of the data would hold."""
+        return NodeContent(
+            keys=keys, key_bytes=self._scenario.data.key_bytes, sizes=self._value_sizes
+        )
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    def tables(self, keys: float, expiring: float) -> float:
+        """Bytes of the tables of so many keys, when they have moved."""
+        table = key_table(self._footprint, max(keys, 1.0)).settled
+        return table + key_table(self._footprint, expiring, expires=True).settled
+
+    def beside_keys(self, now_s: float, *, keys: float, expiring: float, rate_rps: float) -> float:
+        """Bytes of all but the keys: both tables while one moves, which takes until all its buckets
+        have; none moves while a child lives."""
+        if keys > self._most_keys or keys < _SHRINKS_AT * self._most_keys:
+            self._most_keys = keys
+        table = key_table(self._footprint, max(self._most_keys, 1.0))
+        if table.settled > 1.2 * self._table_bytes > 0.0:
+            self._moving_bytes = table.rehash
+            buckets = table.rehash / _POINTER_BYTES
+            seconds = buckets / (_REHASHED_PER_S + rate_rps)
+            self._moved_s = now_s + seconds
+            extra = (table.settled - self._table_bytes + table.rehash) / 2**20
+            what = f"the table of keys doubles at {keys:,.0f} keys"
+            self._tell(now_s, f"{what}: {extra:,.0f} MiB more for {seconds:,.0f} s")
+        self._table_bytes = table.settled
+        moving = self._moving_bytes if now_s < self._moved_s else 0.0
+        expires = key_table(self._footprint, expiring, expires=True).settled
+        return self.beside + table.settled + moving + expires
+
+    # --- children ---------------------------------------------------------------------------------
+
+    def _snapshots(self) -> list[tuple[float, float | None]]:
+        """When snapshots begin, and how long their children live where that is given."""
+        scenario = self._scenario
+        events = [each for each in scenario.events if isinstance(each, TakeSnapshot)]
+        found: list[tuple[float, float | None]] = [(each.at_s, each.child_s) for each in events]
+        if (every_s := scenario.snapshot_every_s) is not None:
+            times_s = np.arange(every_s, scenario.duration_s, every_s)
+            found += [(float(at_s), None) for at_s in times_s]
+        return sorted(found, key=lambda each: each[0])
+
+    def begin_snapshots(self, end_s: float, *, keys: float, used_bytes: float) -> Sequence[float]:
+        """Begin those that are due; returns how long each fork stops the node, in s."""
+        stops: list[float] = []
+        while self._due and self._due[0][0] < end_s:
+            at_s, lives_s = self._due.pop(0)
+            if self._child is not None and at_s < self._child.at_s + self._child.lives_s:
+                self.left_out += 1
+                continue
+            stop_s = self.fork_s(used_bytes)
+            lives_s = lives_s or self._saving.save_s(self.content(keys))
+            self.fork(at_s, lives_s=lives_s, stop_s=stop_s)
+            what = f"a snapshot begins: the node stops for {1e3 * stop_s:,.0f} ms"
+            self._tell(at_s, f"{what}, its child lives for {lives_s:,.0f} s")
+            stops.append(stop_s)
+        return stops
+
+    def fork_s(self, used_bytes: float) -> float:
+        """How long a fork stops a node that uses so much."""
+        held = resident(used_bytes, fragmentation=FRAGMENTATION, process_bytes=PROCESS_BYTES)
+        return ASSUMED_DISK.fork_ms_per_gib * held.resident / 2**30 / 1e3
+
+    def fork(self, at_s: float, *, lives_s: float, stop_s: float) -> None:
+        """A child begins to save."""
+        self._child = _Child(at_s, lives_s)
+        self.stops_s.append(stop_s)
+
+    # --- what the kernel sees ---------------------------------------------------------------------
+
+    def see(self, now_s: float, *, used_bytes: float, changed_per_s: float) -> float:
+        """Resident memory of node and child; marks where there isn't enough.
+
+        Parameters
+        ----------
+        changed_per_s
+            Keys that are written or deleted, a second.
+        """
+        most = self._scenario.settings.maxmemory_bytes
+        if most is not None and used_bytes > _FULL * most and not self._is_full:
+            self._is_full = True
+            self._tell(now_s, f"memory is full: {gib(most)} GiB")
+        held = resident(used_bytes, fragmentation=FRAGMENTATION, process_bytes=PROCESS_BYTES)
+        total = held.resident
+        if self._child is not None and self._child.at_s < now_s:
+            lived_s = min(now_s - self._child.at_s, self._child.lives_s)
+            data_bytes = used_bytes * FRAGMENTATION
+            pages = copied_pages(data_bytes, writes_per_s=changed_per_s, child_s=lived_s)
+            total = held.forked_low + PAGE_BYTES * pages
+            if now_s >= self._child.at_s + self._child.lives_s:
+                self._child = None
+        self.most_resident = max(self.most_resident, total)
+        over = self.limit.of == "resident" and total > self.limit.usable_bytes
+        if over and self.killed_s is None:
+            self.killed_s = now_s
+            what = f"{gib(total)} GiB are needed, {self.limit.words}: the kernel may kill it"
+            self._tell(now_s, what)
+        return total
+
+    def _tell(self, at_s: float, what: str) -> None:
+        if len(self._record.marks) < _MOST_TOLD:
+            self._record.marks.append(Mark(at_s, what))
