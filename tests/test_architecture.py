@@ -39,6 +39,7 @@ PACKAGES = {
         "caching",
         "kept_runs",
         "cluster",
+        "node_life",
         "large_commands",
         "overcommit",
         "serverless",

@@ -116,6 +116,7 @@ SAMPLE = {
     "memory": (20, 0),
     "cost": (20, 0),
     "large_commands": (4, 0),
+    "node_life": (3, 19),
     "overcommit": (1, 0),
     # Number 0 goes to every verb and to `explain`, which takes longer than all others.
     "node, single_thread": (5, 1),

@@ -273,6 +273,45 @@ def _longer(held: Held, data: dict[str, Any], rows: list[list[Any]]) -> None:
         )
 
 
+def node_life(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breach]:
+    """A node over time: shares are shares, keys are some of all, memory stays within its limit."""
+    del draws, number
+    point, held = _run(data), Held()
+
+    def values(panel: str, name: str) -> np.ndarray:
+        found = _series(point, panel, name)
+        assert found is not None
+        return found[np.isfinite(found)]
+
+    shares = [values("hits", "hits")]
+    shares += [values("main thread", name) for name in ("commands", "expiry", "eviction", "syncs")]
+    held.that(
+        "shares are between 0 and 1",
+        all(bool(np.all((each > -1e-9) & (each < 1.0 + 1e-9))) for each in shares[:2]),
+        f"{[(each.min(initial=0), each.max(initial=0)) for each in shares]}",
+    )
+    keys, stale = values("keys", "keys"), values("keys", "expired, still there")
+    held.not_above("keys are some of all", float(keys.max()), data["data"]["keys"] * 1.001, "keys")
+    held.that("expired keys are some of those that are there", bool(np.all(stale <= keys + 1)), "")
+    used, resident = values("memory", "used memory"), values("memory", "resident")
+    most = data["settings"].get("maxmemory_bytes")
+    if most is not None:
+        # A key of the sample more than there is room for, and tables that begin to double.
+        held.not_above("used memory is not above maxmemory", float(used[-1]), most * 1.02, "bytes")
+    held.that("used memory is resident", bool(np.all(used <= resident + 1)), "bytes")
+    p50, p99 = values("latency", "p50"), values("latency", "p99")
+    held.that("quantiles in order", bool(np.all(p50 <= p99 + 1e-9)), "p50 and p99, ms")
+    evicts = most is not None and data["settings"]["maxmemory_policy"] != "noeviction"
+    held.that(
+        "keys are evicted only where that is allowed",
+        evicts or not values("keys that go", "evicted").any(),
+        "evicted",
+    )
+    expires = "ttl_s" in data["data"]
+    held.that("only keys with a time expire", expires or not stale.any(), "expired")
+    return held.breaches
+
+
 def overcommit(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breach]:
     """A fleet: hosts hold no more than they have, whoever wants more is refused."""
     del draws, number

@@ -37,6 +37,7 @@ CHECKS_OF: dict[str, Verdicts] = {
     "lookaside": over_time.cluster,
     "serverless": over_time.serverless,
     "large_commands": over_time.large_commands,
+    "node_life": over_time.node_life,
     "overcommit": over_time.overcommit,
     "memory": bills.memory,
     "cost": bills.cost,

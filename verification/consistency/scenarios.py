@@ -438,6 +438,63 @@ def large_commands(draws: Draws) -> Scenario:
     return scenario
 
 
+_POLICIES = (
+    *("noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random"),
+    *("volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"),
+)
+
+
+def node_life(draws: Draws) -> Scenario:
+    """A node for minutes to days, with everything that may happen to it."""
+    engine, version = draws.one_of((("redis", "7.2"), ("valkey", "9.0")))
+    # Few different nodes, each of which is simulated at many loads first.
+    keys, value_bytes, popularity = draws.one_of(
+        ((2_000, 900, "uniform"), (3_000_000, 100, {"zipf": 0.99}), (40_000_000, 30, "uniform"))
+    )
+    duration_s = draws.size(60, 3 * 86_400)
+    policy = draws.one_of(_POLICIES)
+    data: Scenario = {"keys": keys, "value_bytes": value_bytes, "popularity": popularity}
+    data["begins"] = draws.one_of(("full", "empty"))
+    if policy.startswith("volatile") or draws.chance(0.5):
+        data["ttl_s"] = draws.size(1, 200_000)
+        data["ttl"] = draws.between(0.05, 1)
+    scenario: Scenario = {
+        "kind": "node_life",
+        "duration_s": duration_s,
+        "report_s": duration_s / 40,
+        "host": "m7i.large",
+        "engine": engine,
+        "engine_version": version,
+        "settings": {
+            "maxmemory_policy": policy,
+            "maxmemory_samples": draws.count(1, 20),
+            "hz": draws.one_of((1, 10, 100)),
+            "active_expire_effort": draws.count(1, 10),
+        },
+        "data": data,
+        "demand": {
+            "rate_rps": draws.size(1, max(10, min(50_000, 2e7 / duration_s))),
+            "mix": {"get": 0.8, "set": 0.2},
+        },
+        "stores_misses": draws.chance(0.5),
+        "events": [],
+    }
+    if draws.chance(0.7):
+        used = keys * (value_bytes + 80)
+        scenario["settings"]["maxmemory_bytes"] = round(20e6 + used * draws.between(0.05, 1.2))
+    if draws.chance(0.4):
+        scenario["snapshot_every_s"] = duration_s * draws.between(0.02, 0.6)
+    if draws.chance(0.4):
+        load = {"event": "load", "at_s": duration_s * draws.between(0, 0.9)}
+        load |= {"over_s": duration_s * draws.between(0.01, 0.5), "share": draws.between(0.01, 1)}
+        scenario["events"].append(load)
+    if draws.chance(0.4):
+        scenario["replicas"] = {"buffer_mbyte": draws.size(0.1, 1_000)}
+        lost = {"event": "lose_replica", "at_s": duration_s * draws.between(0, 0.9)}
+        scenario["events"].append(lost | {"lasts_s": duration_s * draws.between(0.001, 0.5)})
+    return scenario
+
+
 def overcommit(draws: Draws) -> Scenario:
     """A small fleet for some hours."""
     hosts, memory_gb = draws.count(2, 12), draws.one_of((64, 128, 256))
@@ -592,6 +649,7 @@ OTHERS: dict[str, Callable[[Draws], Scenario]] = {
     "lookaside": lookaside,
     "serverless": serverless,
     "large_commands": large_commands,
+    "node_life": node_life,
     "overcommit": overcommit,
     "memory": memory,
     "cost": cost,

@@ -161,8 +161,10 @@ class Keyspace:
         self.stays_s = stays / max(requests.rate_rps, 1e-12)
         """How long an unused key stays until it is evicted, by Che's approximation."""
         watched_s = min(self.stays_s, duration_s, kinds.ttl_s[0] if kinds.ttl else math.inf)
-        asked = np.minimum(per_key, max(_ENOUGH / watched_s, np.median(per_key)))
-        mean = float(asked @ classes[:, 0]) / kinds.keys
+        # Only what stores a key counts where misses don't.
+        storing = 1.0 if requests.stores_misses else max(requests.writes, 1e-6)
+        enough = _ENOUGH / storing / watched_s
+        mean = float(np.minimum(per_key, enough) @ classes[:, 0]) / kinds.keys
         self._warm_up_s = 0.0
         if begins_full and math.isfinite(self.stays_s):
             self._warm_up_s = min(_STAYS * self.stays_s, 2.0 * duration_s)
@@ -171,7 +173,7 @@ class Keyspace:
         self._counts, self._per_key, self._weights = _groups(classes, kinds.keys / count)
         self.scale = kinds.keys / int(self._counts.sum())
         per_key = self._per_key * requests.rate_rps
-        self._asked = np.minimum(per_key, max(_ENOUGH / watched_s, float(np.median(per_key))))
+        self._asked = np.minimum(per_key, enough)
         self._thinned = per_key / np.maximum(self._asked, 1e-300)
         self._requests, self._rate_rps = requests, requests.rate_rps
         self._build(kinds, seed=seed)
@@ -227,7 +229,7 @@ class Keyspace:
         state["fills"] = asked.stores_misses
         state["ttl_least"] = kinds.ttl_s[0] / kinds.ttl_s[1]
         state["limit_bytes"] = math.inf
-        state["clock_s"] = 1.0
+        state["clock_s"] = state["cycles"] = 1.0
         state["pool"]["key"] = -1
         state["cell_s"] = max(1e-3, 1.1 * kinds.longest_ttl_s / CONSTANTS["TIMES"])
 

@@ -22,8 +22,10 @@ from ...footprint.limits import (
 from ...footprint.schema import Strings
 from ...footprint.weigh import PROCESS_BYTES, NodeFootprint, baseline, key_table, key_weight
 from ...layouts.generations import Generation, generation
+from ...layouts.tables import NO_TABLE, TableBytes
 from ...prediction.system import System
 from ...results.series import Mark
+from ...scenario.versions import version_numbers
 from ...scenario.workload import sizes_of
 from ...step_times.inputs import ASSUMED_DISK
 from ..cluster.sync import NodeContent, SyncWork, load_sync_profile
@@ -40,6 +42,11 @@ command moves one more (`dictRehashMilliseconds`, `_dictRehashStep`)."""
 _POINTER_BYTES = 8.0
 _SHRINKS_AT = 0.1
 """Share of the most keys there were below which a table is made smaller (`HASHTABLE_MIN_FILL`)."""
+
+_LOAD_WHEN_FULL, _LOAD_WITH_CHILD = 1.618, 4.0
+"""Keys for one that a table was made for up to which it stays as it is: where a larger one would
+exceed maxmemory (HASHTABLE_MAX_LOAD_FACTOR, from Redis 6.2 on), and while a child lives
+(dict_force_resize_ratio; 5 before Redis 7.4)."""
 
 _FULL = 0.995
 """Of maxmemory, from where on memory counts as full."""
@@ -112,8 +119,10 @@ class MemoryOverTime:
             self.limit: MemoryLimit = host_limit(system.host, system.engine.engine)
         else:
             self.limit = machine_limit("the machine", scenario.memory_bytes, field="memory_bytes")
-        self._most_keys = 0.0
-        self._table_bytes = self._moving_bytes = self._moved_s = 0.0
+        self._most_keys = self._moved_s = 0.0
+        self._table = NO_TABLE
+        numbers = version_numbers(system.engine.version)
+        self._looks_at_maxmemory = found.engine == "valkey" or numbers >= [6, 2]
         self._due = self._snapshots()
         self._child: _Child | None = None
         self._is_full = False
@@ -140,24 +149,53 @@ class MemoryOverTime:
         table = key_table(self._footprint, max(keys, 1.0)).settled
         return table + key_table(self._footprint, expiring, expires=True).settled
 
-    def beside_keys(self, now_s: float, *, keys: float, expiring: float, rate_rps: float) -> float:
-        """Bytes of all but the keys: both tables while one moves, which takes until all its buckets
-        have; none moves while a child lives."""
+    def beside_keys(
+        self, now_s: float, *, keys: float, expiring: float, rate_rps: float, key_bytes: float
+    ) -> float:
+        """Bytes of all but the keys.
+
+        Both tables are there while keys move from one to the other, a bucket with every command.
+
+        Parameters
+        ----------
+        key_bytes
+            Of all keys together.
+        """
         if keys > self._most_keys or keys < _SHRINKS_AT * self._most_keys:
             self._most_keys = keys
-        table = key_table(self._footprint, max(self._most_keys, 1.0))
-        if table.settled > 1.2 * self._table_bytes > 0.0:
-            self._moving_bytes = table.rehash
-            buckets = table.rehash / _POINTER_BYTES
-            seconds = buckets / (_REHASHED_PER_S + rate_rps)
-            self._moved_s = now_s + seconds
-            extra = (table.settled - self._table_bytes + table.rehash) / 2**20
-            what = f"the table of keys doubles at {keys:,.0f} keys"
-            self._tell(now_s, f"{what}: {extra:,.0f} MiB more for {seconds:,.0f} s")
-        self._table_bytes = table.settled
-        moving = self._moving_bytes if now_s < self._moved_s else 0.0
+        table, before = key_table(self._footprint, max(self._most_keys, 1.0)), self._table
         expires = key_table(self._footprint, expiring, expires=True).settled
+        if table.settled > before.settled > 0.0:
+            others = self.beside + before.settled + expires + key_bytes
+            if self._waits_with_doubling(now_s, others + table.settled):
+                table = before
+            elif table.settled > 1.2 * before.settled:
+                self._begin_moving(now_s, table, keys=keys, rate_rps=rate_rps)
+        self._table = table
+        moving = table.rehash if now_s < self._moved_s else 0.0
         return self.beside + table.settled + moving + expires
+
+    def _waits_with_doubling(self, now_s: float, bytes_then: float) -> bool:
+        """Whether the table of keys stays as it is, though there are more keys than it was made
+        for: while a child lives, and where it would not fit below maxmemory, up to a limit."""
+        most = self._scenario.settings.maxmemory_bytes
+        if self._child is not None and now_s < self._child.at_s + self._child.lives_s:
+            longest = _LOAD_WITH_CHILD
+        elif self._looks_at_maxmemory and most is not None and bytes_then > most:
+            longest = _LOAD_WHEN_FULL
+        else:
+            return False
+        fewer = key_table(self._footprint, max(self._most_keys / longest, 1.0))
+        return fewer.settled <= self._table.settled
+
+    def _begin_moving(
+        self, now_s: float, table: TableBytes, *, keys: float, rate_rps: float
+    ) -> None:
+        seconds = table.rehash / _POINTER_BYTES / (_REHASHED_PER_S + rate_rps)
+        self._moved_s = now_s + seconds
+        extra = (table.settled - self._table.settled + table.rehash) / 2**20
+        what = f"the table of keys doubles at {keys:,.0f} keys"
+        self._tell(now_s, f"{what}: {extra:,.0f} MiB more for {seconds:,.0f} s")
 
     # --- children ---------------------------------------------------------------------------------
 

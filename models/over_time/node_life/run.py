@@ -32,7 +32,7 @@ from .keyspace import KeyKinds, Keyspace, Requests
 from .memory import MemoryOverTime, known_generation
 from .replicas import Changes, ReplicaLinks
 from .rules import life_rules
-from .schema import Load, LoseReplica, NodeLife, Settings, TimeToLive
+from .schema import Load, LoseReplica, NodeLife, TimeToLive
 
 _LONGEST_STEP_S = 60.0
 
@@ -48,6 +48,9 @@ _STEADY = 0.005
 
 _WORTH_SAYING = 0.01
 """Of the main thread, what a summary tells."""
+
+_TOGETHER_S = 1.0
+"""Expiry cycles of so long are taken together, fewer where times to live are short."""
 
 _DELETES = ("del", "unlink")
 
@@ -157,7 +160,7 @@ class _Life:
             seed=seed,
             begins_full=data.begins == "full",
         )
-        _set_rules(keyspace, scenario.settings, system, self.times)
+        _set_rules(keyspace, scenario, system, self.times)
         return keyspace
 
     @property
@@ -218,13 +221,17 @@ class _Life:
 
     def _limit_keys(self, now_s: float, rate_rps: float) -> float:
         """Say what keys may take now; returns what everything else takes."""
-        expiring = float(self.keyspace.state["expiring"]) * self.keyspace.scale
+        state, scale = self.keyspace.state, self.keyspace.scale
         beside = self.memory.beside_keys(
-            now_s, keys=self.keys, expiring=expiring, rate_rps=rate_rps
+            now_s,
+            keys=self.keys,
+            expiring=float(state["expiring"]) * scale,
+            rate_rps=rate_rps,
+            key_bytes=float(state["bytes"]) * scale,
         )
         most = self.scenario.settings.maxmemory_bytes
         if most is not None:
-            self.keyspace.state["limit_bytes"] = max(0.0, most - beside) / self.keyspace.scale
+            state["limit_bytes"] = max(0.0, most - beside) / scale
         return beside
 
     def _load(self, now_s: float, end_s: float) -> None:
@@ -410,7 +417,8 @@ def _requests(scenario: NodeLife, rate_rps: float) -> Requests:
     )
 
 
-def _set_rules(keyspace: Keyspace, settings: Settings, system: System, times: KeyTimes) -> None:
+def _set_rules(keyspace: Keyspace, scenario: NodeLife, system: System, times: KeyTimes) -> None:
+    settings = scenario.settings
     rules = life_rules(
         known_generation(system).engine,
         system.engine.version,
@@ -423,7 +431,12 @@ def _set_rules(keyspace: Keyspace, settings: Settings, system: System, times: Ke
     state["samples"], state["has_pool"] = settings.maxmemory_samples, rules.has_pool
     state["log_factor"] = settings.lfu_log_factor
     state["decay_s"] = 60.0 * settings.lfu_decay_time
-    state["period_s"] = state["until_cycle_s"] = 1.0 / settings.hz
+    state["period_s"] = 1.0 / settings.hz
+    ttl = scenario.data.ttl_s
+    shortest_s = math.inf if ttl is None else ttl.from_s if isinstance(ttl, TimeToLive) else ttl
+    together_s = min(_TOGETHER_S, shortest_s / 50.0, scenario.report / 10.0)
+    state["cycles"] = max(1.0, math.floor(together_s * settings.hz))
+    state["until_cycle_s"] = state["cycles"] / settings.hz
     state["scans"], state["sample"], state["accepted"] = rules.scans, rules.sample, rules.accepted
     state["slow_limit_s"], state["fast_limit_s"] = rules.slow_limit_s, rules.fast_limit_s
     state["fast_cycles_per_s"] = _FAST_CYCLES_PER_S

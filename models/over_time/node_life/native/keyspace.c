@@ -283,21 +283,32 @@ static void serve(struct keyspace *all, int64_t requests) {
 
 // --- expiry cycles --------------------------------------------------------------------------------
 
-// Share of keys with a time to live that are stale, among those that the scan comes to next.
+// Whether cycles go through the sample in turn. Where few of its keys have a time to live, they are
+// drawn: that takes no walk past all the others.
+static bool scans(const struct keyspace *all) {
+    enum { SPARSE = 20 };
+    return all->scans && all->expiring * SPARSE >= all->keys;
+}
+
+// Share of keys with a time to live that are stale: where a scan goes on, of those that it comes to
+// next, unless these are too few to tell.
 static double stale_ahead(const struct keyspace *all) {
-    enum { AHEAD = 200 };
-    if (!all->scans) {
-        return all->expiring ? (double)all->stale / (double)all->expiring : 0.0;
+    enum { AHEAD = 200, FEW = 50, PLACES = 1000 };
+    if (all->stale == 0) {
+        return 0.0;
     }
-    int64_t seen = 0, stale = 0;
-    for (int64_t i = 0; i < all->keys && seen < AHEAD; i++) {
+    int64_t seen = 0, stale = 0, places = scans(all) ? min64(all->keys, PLACES) : 0;
+    for (int64_t i = 0; i < places && seen < AHEAD; i++) {
         const struct key *key = &all->key[(all->cursor + i) % all->keys];
         if (key->expiring >= 0) {
             seen++;
             stale += key->expires_s <= all->now_s;
         }
     }
-    return seen ? (double)stale / (double)seen : 0.0;
+    if (seen < FEW) {
+        return all->expiring ? (double)all->stale / (double)all->expiring : 0.0;
+    }
+    return (double)stale / (double)seen;
 }
 
 // How probable it is that a cycle goes on: more than the accepted share of a sample is stale.
@@ -317,7 +328,7 @@ static void look_at(struct keyspace *all, double count) {
     int64_t passed = 0;
     while (all->scan_left >= 1.0 && all->expiring > 0 && passed <= all->keys) {
         int64_t number;
-        if (all->scans) {
+        if (scans(all)) {
             number = all->cursor;
             all->cursor = (all->cursor + 1) % all->keys;
             passed++;
@@ -336,11 +347,11 @@ static void look_at(struct keyspace *all, double count) {
     all->scan_left = fmin(all->scan_left, 1.0);
 }
 
-// activeExpireCycle, once a period, and the fast cycles between.
+// activeExpireCycle: those of the timer, and the fast ones between.
 static void expire(struct keyspace *all) {
     double expiring = (double)all->expiring * all->scale;
     if (expiring <= 0.0) {
-        all->stale_average *= 0.95;
+        all->stale_average = 0.0;
         all->timed_out = 0;
         return;
     }
@@ -352,11 +363,12 @@ static void expire(struct keyspace *all) {
     bool again = all->timed_out || all->stale_average >= all->accepted;
     double slow_s = fmin(wanted_s, all->slow_limit_s);
     double fast_s = fmin(wanted_s, all->fast_limit_s);
-    double fast = again ? all->fast_cycles_per_s * all->period_s : 0.0;
-    double total_s = slow_s + fast * fast_s;
+    double slow = all->cycles;
+    double fast = again ? all->fast_cycles_per_s * all->period_s * slow : 0.0;
+    double total_s = slow * slow_s + fast * fast_s;
     all->timed_out = (again ? fast_s : slow_s) < wanted_s;
-    all->stale_average += (1.0 - pow(0.95, 1.0 + fast)) * (share - all->stale_average);
-    double looked_at = fmin(total_s / key_s, expiring);
+    all->stale_average += (1.0 - pow(0.95, slow + fast)) * (share - all->stale_average);
+    double looked_at = fmin(total_s / key_s, slow * expiring);
     all->counts.looked_at += looked_at;
     all->counts.cycles_s += looked_at * key_s;
     all->counts.longest_cycle_s = fmax(all->counts.longest_cycle_s, slow_s);
@@ -377,7 +389,7 @@ EXPORTED void advance_keys(struct keyspace *all, double until_s) {
         all->until_cycle_s -= part_s;
         if (all->until_cycle_s <= 1e-9) {
             expire(all);
-            all->until_cycle_s = all->period_s;
+            all->until_cycle_s = all->period_s * all->cycles;
         }
     }
     make_room(all);

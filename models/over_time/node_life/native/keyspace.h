@@ -96,6 +96,7 @@ struct keyspace {
 
     // Expiry.
     double period_s;  // of the slow cycle: 1 / hz
+    double cycles;  // that are taken together, with the fast ones between them
     double until_cycle_s;
     int64_t cursor;  // of the scan, in `key`
     double scan_left;  // part of a key
