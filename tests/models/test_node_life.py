@@ -17,8 +17,8 @@ from forecache.models.memory.lines import rank_classes
 from forecache.models.over_time.node_life.keyspace import (
     CONSTANTS,
     KeyKinds,
-    Keyspace,
-    Requests,
+    KeyRequests,
+    KeySample,
 )
 from forecache.models.over_time.node_life.rules import life_rules
 from forecache.models.over_time.node_life.run import run_node_life
@@ -46,13 +46,13 @@ def keyspace(
     full: bool = True,
     most: int = 200_000,
     **state: float,
-) -> Keyspace:
+) -> KeySample:
     """Keys of 100 bytes, of which `holds` have room; expiry cycles cost a microsecond a key."""
     ttl = (ttl_s or 1.0,) * 2
     kinds = KeyKinds(keys, popularity, [(KEY_BYTES, KEY_BYTES, 1.0)], float(ttl_s > 0), ttl, ttl[0])
-    found = Keyspace(
+    found = KeySample(
         kinds,
-        Requests(rate_rps, 1.0 - writes, writes, 0.0, stores_misses),
+        KeyRequests(rate_rps, 1.0 - writes, writes, 0.0, stores_misses),
         room_bytes=holds * KEY_BYTES,
         duration_s=duration_s,
         seed=1,
@@ -72,7 +72,7 @@ def keyspace(
     return found
 
 
-def hits(space: Keyspace, duration_s: float = 800.0) -> float:
+def hits(space: KeySample, duration_s: float = 800.0) -> float:
     space.warm_up()
     space.advance(duration_s)
     space.check()

@@ -2,7 +2,7 @@
 
 A node's keys are too many to follow each. Of keys that are equally popular a sample does, since
 what happens to one depends on the others only by sums: how full the memory is, which of a few
-random keys was used last, how many of twenty have expired. So `Keyspace` follows one in `scale`
+random keys was used last, how many of twenty have expired. So `KeySample` follows one in `scale`
 keys of every popularity through its requests, and the engine's own rules decide what goes, with as
 much less memory (C. Waldspurger and others, "Cache modeling and optimization using miniature
 simulations", USENIX ATC 2017). `native/keyspace.c` does it.
@@ -69,7 +69,7 @@ def _compiled() -> ctypes.CDLL:
 
 
 @dataclass(frozen=True)
-class Requests:
+class KeyRequests:
     """What clients ask of keys.
 
     Attributes
@@ -123,7 +123,7 @@ class KeyKinds:
         )
 
 
-class Keyspace:
+class KeySample:
     """A sample of a node's keys.
 
     Attributes
@@ -135,7 +135,7 @@ class Keyspace:
     def __init__(
         self,
         kinds: KeyKinds,
-        requests: Requests,
+        requests: KeyRequests,
         *,
         room_bytes: float,
         duration_s: float,

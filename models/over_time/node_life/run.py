@@ -1,6 +1,6 @@
 """The life of a node: what its keys, its memory and its main thread are at, minute by minute.
 
-Keys come and go in a `Keyspace`, `MemoryOverTime` says what they weigh, and the node's simulation
+Keys come and go in a `KeySample`, `MemoryOverTime` says what they weigh, and the node's simulation
 what it answers in which time (`cluster/surrogate.py`). Eviction and expiry cycles take from the
 main thread what the engine's own DEL and the waits for the keys they look at take.
 """
@@ -28,11 +28,11 @@ from ...step_times.workload_caches import shared_line_ns
 from ..cluster.load.load import expected_requests
 from ..cluster.surrogate import QUANTILES, Surrogate, surrogate_of
 from ..recorder import Recorder
-from .keyspace import KeyKinds, Keyspace, Requests
+from .keyspace import KeyKinds, KeyRequests, KeySample
 from .memory import MemoryOverTime, known_generation
 from .replicas import Changes, ReplicaLinks
 from .rules import life_rules
-from .schema import Load, LoseReplica, NodeLife, TimeToLive
+from .schema import BatchLoad, LoseReplica, NodeLife, TimeToLive
 
 _LONGEST_STEP_S = 60.0
 
@@ -133,11 +133,13 @@ class _Life:
         self._counted = dict.fromkeys(_COUNTS, 0.0)
         self._changes = Changes(0.0, 0.0, 0.0, 0.0)
 
-    def _keyspace(self, system: System, *, seed: int) -> Keyspace:
+    def _keyspace(self, system: System, *, seed: int) -> KeySample:
         scenario, data, memory = self.scenario, self.scenario.data, self.memory
         ttl = data.ttl_s
         ends = (ttl.from_s, ttl.to_s) if isinstance(ttl, TimeToLive) else (ttl or 1.0, ttl or 1.0)
-        given = [each.ttl_s for each in scenario.events if isinstance(each, Load) and each.ttl_s]
+        given = [
+            each.ttl_s for each in scenario.events if isinstance(each, BatchLoad) and each.ttl_s
+        ]
         kinds = KeyKinds(
             keys=data.keys,
             popularity=data.popularity,
@@ -152,7 +154,7 @@ class _Life:
         if room < kinds.mean_bytes:
             valid = f"more than {most - room + kinds.mean_bytes:,.0f}, a node with one key"
             raise FieldError("settings.maxmemory_bytes", found=most, valid=valid)
-        keyspace = Keyspace(
+        keyspace = KeySample(
             kinds,
             self.requests,
             room_bytes=room,
@@ -237,7 +239,7 @@ class _Life:
     def _load(self, now_s: float, end_s: float) -> None:
         """Write what batch jobs write in a step."""
         for event in self.scenario.events:
-            if not isinstance(event, Load):
+            if not isinstance(event, BatchLoad):
                 continue
             first = (now_s - event.at_s) / event.over_s
             last = (end_s - event.at_s) / event.over_s
@@ -401,14 +403,14 @@ def _clock(at_s: float) -> str:
 # --- what a scenario says, for the parts ----------------------------------------------------------
 
 
-def _requests(scenario: NodeLife, rate_rps: float) -> Requests:
+def _requests(scenario: NodeLife, rate_rps: float) -> KeyRequests:
     asked = scenario.demand.mix.commands
     total = sum(each.share for each in asked.values())
     deletes = sum(each.share for name, each in asked.items() if name in _DELETES)
     writes = sum(
         each.share for name, each in asked.items() if name in COMMANDS and COMMANDS[name].writes
     )
-    return Requests(
+    return KeyRequests(
         rate_rps=rate_rps,
         reads=(total - writes) / total,
         writes=(writes - deletes) / total,
@@ -417,7 +419,7 @@ def _requests(scenario: NodeLife, rate_rps: float) -> Requests:
     )
 
 
-def _set_rules(keyspace: Keyspace, scenario: NodeLife, system: System, times: KeyTimes) -> None:
+def _set_rules(keyspace: KeySample, scenario: NodeLife, system: System, times: KeyTimes) -> None:
     settings = scenario.settings
     rules = life_rules(
         known_generation(system).engine,

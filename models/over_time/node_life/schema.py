@@ -90,7 +90,7 @@ class LifeEvent(_Record):
     """When it begins."""
 
 
-class Load(LifeEvent):
+class BatchLoad(LifeEvent):
     """Keys are written one after the other, besides what clients ask: a batch job."""
 
     event: Literal["load"]
@@ -122,7 +122,7 @@ class LoseReplica(LifeEvent):
     """How long."""
 
 
-AnyLifeEvent = Annotated[Load | TakeSnapshot | LoseReplica, Field(discriminator="event")]
+AnyLifeEvent = Annotated[BatchLoad | TakeSnapshot | LoseReplica, Field(discriminator="event")]
 
 
 class Replicas(_Record):
