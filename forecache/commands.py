@@ -229,6 +229,7 @@ TYPED: dict[str, dict[str, Any]] = {
     "bundle": {"metavar": "DIR"},
     "cache": {"metavar": "NAME"},
     "caches": {"metavar": "HOST[:L3]"},
+    "contributor": {"metavar": "NAME"},
     "data": {"metavar": "DIR"},
     "dataset": {"metavar": "DATASET", "type": str, "shell_complete": complete_datasets},
     "emit": {"metavar": "DIR"},
@@ -408,6 +409,8 @@ def _observe(given: Given) -> Given:
         raise click.UsageError(
             "--commands needs forecache beside the engine, without --print-recipe."
         )
+    if given["contributor"] is not None and (given["print_recipe"] or given["host"] is None):
+        raise click.UsageError("--contributor needs --host, and no --print-recipe.")
     if given["out"] is None and not given["print_recipe"]:
         raise click.MissingParameter(param_hint="'--out'", param_type="option")
     return given

@@ -302,6 +302,7 @@ def observe(
     profiler: Literal["none", "auto", "clock", "callgrind", "perf", "vtune"] = "none",
     caches: str | None = None,
     commands: bool = False,
+    contributor: str | None = None,
     progress: Progress | None = None,
 ) -> "Bundle":
     """Start a real engine, drive it, and write an observation bundle.
@@ -335,6 +336,9 @@ def observe(
     commands
         Also count the instructions of every command, in valgrind, which takes about ten minutes:
         for a fork or a build whose commands differ from those of the release.
+    contributor
+        Your name, to contribute what you measured: also writes the bundle as one file beside `out`,
+        for this project to publish under Apache-2.0 (CONTRIBUTING.md). Needs `host`.
 
     Returns
     -------
@@ -363,6 +367,7 @@ def observe(
         caches=None if simulated is None else load_geometry(simulated),
         budget_s=budget_s,
         commands=commands,
+        contributor=contributor,
         progress=progress,
     )
 

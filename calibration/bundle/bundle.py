@@ -5,15 +5,19 @@
 `host.yaml` the profile of the host, if one was given. Where the engine was profiled,
 `profiles.jsonl` has what was found, and `profiles/` the counts per function; `commands.json` has
 instructions of commands beyond GET and SET, where they were counted. A compact bundle has
-`points.jsonl.gz` and no INFO.
+`points.jsonl.gz` and no INFO. One that is meant for others lies beside its folder once more, as one
+file with a hash of each of its files.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import io
 import json
 import shutil
 import statistics
+import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +29,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from forecache.hwprofiles import HostProfile
-from forecache.hwprofiles.files import dump_yaml, parse, read_text, read_yaml
+from forecache.hwprofiles.files import (
+    dump_yaml,
+    parse,
+    read_text,
+    read_yaml,
+    write_bytes_atomic,
+)
 from forecache.hwprofiles.record import Record as _Section
 from forecache.sim.errors import InputError
 from forecache.sim.plain import Result
@@ -43,6 +53,12 @@ from .profiles import (
 
 FORMAT = "forecache-bundle/1"
 COMMANDS_FILE = "commands.json"
+
+HASHES_FILE = "SHA256SUMS"
+"""Of an archive: a line for each other file, as `sha256sum` writes and checks them."""
+
+LICENCE = "Apache-2.0"
+"""Under which a contributor gives a bundle, and this project publishes it."""
 
 RECIPE_FILE = "recipe.txt"
 """A folder with it is none yet: `observe --recipe` filled it, and `observe/recipe.py` reads it."""
@@ -92,7 +108,8 @@ class Manifest(_Section):
 
     `depth` is how deep the host allowed to look: `clock` is CPU time only. `profiles` is the number
     of profiles, and `profiling` says which profilers were used and why. `starts` has the server CPU
-    time per request of windows of one point, in ns, by start of the server.
+    time per request of windows of one point, in ns, by start. `contributor` measured it for
+    others to use, under `licence`.
     """
 
     format: Literal["forecache-bundle/1"] = "forecache-bundle/1"
@@ -109,6 +126,8 @@ class Manifest(_Section):
     starts: list[list[float]] = Field(default_factory=list)
     left_out: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
+    contributor: str | None = None
+    licence: str | None = None
 
 
 @dataclass(frozen=True)
@@ -231,6 +250,31 @@ def write_bundle(
         (folder / name).write_bytes(content)
     document: dict[str, Any] = manifest.model_dump(mode="json")
     (folder / "manifest.yaml").write_text(dump_yaml(document), encoding="utf-8")
+
+
+def archive_of(folder: Path) -> Path:
+    """Where the archive of a bundle is: beside its folder."""
+    return folder.parent / f"{folder.name}.tar.gz"
+
+
+def write_archive(folder: Path) -> Path:
+    """Write a bundle as one file beside its folder, with the hash of each of its files."""
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    sums = (f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in files.items())
+    files[HASHES_FILE] = "".join(sums).encode()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, data in files.items():
+            entry = tarfile.TarInfo(f"{folder.name}/{name}")  # of nobody, and of no time
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    out = archive_of(folder)
+    write_bytes_atomic(out, packed.getvalue())
+    return out
 
 
 def require_new(out: Path) -> None:

@@ -32,12 +32,15 @@ from forecache.sim.errors import EngineError, InputError
 
 from ..bundle.bundle import (
     COMMANDS_FILE,
+    LICENCE,
     Bundle,
     Manifest,
     Method,
     ObservedMachine,
+    archive_of,
     require_new,
     whole_folder,
+    write_archive,
     write_bundle,
 )
 from ..bundle.points import Conditions, ObservedPoint, Repetition
@@ -72,6 +75,7 @@ def observe(
     caches: Geometry | None = None,
     budget_s: float = DEFAULT_BUDGET_S,
     commands: bool = False,
+    contributor: str | None = None,
     between: Callable[[], None] | None = None,
 ) -> Bundle:
     """Start a real engine, drive it over a design of points, and write an observation bundle.
@@ -109,14 +113,17 @@ def observe(
     commands
         Whether to count instructions of all commands afterwards, in valgrind, which takes about
         ten minutes.
+    contributor
+        Whose measurement it is, to be published under `LICENCE`; also writes the bundle as one
+        file, `archive_of(out)`. Needs `host`.
     between
         Called before every repetition, while no load runs and all servers are paused.
 
     Raises
     ------
     InputError
-        Unknown engine or version of one, design, tool or profiler, no points, `out` exists, or
-        commands of Memcached are to be counted.
+        Unknown engine or version of one, design, tool or profiler, no points, `out` exists,
+        commands of Memcached are to be counted, or a contribution has no host.
     EngineError
         The engine doesn't start, or stops answering.
     """
@@ -136,6 +143,11 @@ def observe(
     if not points:
         raise InputError(f"design: found no points for {rules.id}; valid is at least one.")
     require_new(out)
+    if contributor is not None:
+        if host is None:
+            raise InputError("contributor: a contribution needs the profile of its host.")
+        if archive_of(out).exists():
+            raise InputError(f"{archive_of(out)}: exists already; valid is a new file.")
     started_s = time.monotonic()
     driver = None if tool == "forecache" else find_tool(tool)
     if driver is not None and server_kind(binary).protocol is not RESP:
@@ -159,9 +171,13 @@ def observe(
             except EngineError as error:  # what was measured is worth keeping
                 remarks.append(f"commands are not counted: {error}")
                 say(remarks[-1])
+        manifest = observation.manifest(method=method, profiling=profiling, remarks=remarks)
+        if contributor is not None:
+            given = {"contributor": contributor, "licence": LICENCE}
+            manifest = manifest.model_copy(update=given)
         write_bundle(
             folder,
-            manifest=observation.manifest(method=method, profiling=profiling, remarks=remarks),
+            manifest=manifest,
             points=observation.points(),
             info=observation.infos(),
             configs=observation.config_files(),
@@ -171,6 +187,8 @@ def observe(
         )
     elapsed_s = time.monotonic() - started_s
     say(f"observed {len(observation.points())} points in {elapsed_s:.0f} s")
+    if contributor is not None:
+        say(f"wrote {write_archive(out)}")
     return Bundle.load(out)
 
 
