@@ -700,6 +700,7 @@ def recommend(
     from_info: Sequence[str | Path] = (),
     host: str | None = None,
     node: Scenario | None = None,
+    region: str | None = None,
     emit: str | Path | None = None,
     report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
@@ -734,6 +735,8 @@ def recommend(
         With `from_info`: the instance type of the current nodes, or a host or its file.
     node
         With `from_info`: YAML with other fields of a node's scenario, such as slo.
+    region
+        Give prices of this region, such as eu-west-1, in place of the scenario's.
     emit
         Also write the thread plan into this new folder: configuration, start command, systemd
         drop-ins and scripts. Nothing is written if no setting is recommended.
@@ -760,7 +763,7 @@ def recommend(
     """
     from forecache.models.advice.answers import recommend as run
     from forecache.models.advice.cases import machine_lists
-    from forecache.models.scenario.source import read_scenario
+    from forecache.models.scenario.source import in_region, read_scenario
 
     if (scenario is None) != bool(from_info):
         raise InputError("recommend needs either a scenario or from_info.")
@@ -768,16 +771,18 @@ def recommend(
         raise InputError("emit is for a scenario, not for from_info.")
     if not from_info and (host is not None or node is not None):
         raise InputError("host and node are for from_info.")
-    given = None if scenario is None else read_scenario(scenario)
+    given = None if scenario is None else read_scenario(in_region(scenario, region))
     if emit is not None and given is not None:
         _check_emit(given, Path(emit))
     sources = () if scenario is None else (scenario,)
-    write = _report_writer(report, "recommend", *sources, options={"--seed": seed})
+    options = {"--region": region, "--seed": seed}
+    write = _report_writer(report, "recommend", *sources, options=options)
     answer: Recommended | PlanAnswer
     try:
         if given is None:
             from forecache.calibration.today.answer import recommended_today
 
+            node = node if region is None else in_region(node or {}, region)
             answer = recommended_today(
                 from_info, host=host, node=node, seed=seed, progress=progress
             )
@@ -892,6 +897,7 @@ def compare(
     after: Scenario | None = None,
     *,
     at: Sequence[str] = (),
+    region: str | None = None,
     report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
@@ -910,6 +916,8 @@ def compare(
     at
         Without `after`: a point of the sweep, such as engine=redis, or "engine=redis,clients=50";
         twice. Not needed where the sweep has two points, apart from io_threads.
+    region
+        As in `recommend`.
     report, seed, progress
         As in `simulate`.
 
@@ -927,11 +935,14 @@ def compare(
         of a single one are not named.
     """
     from forecache.models.advice.compare import compare as run
+    from forecache.models.scenario.source import in_region
 
     asked = [before] if after is None else [before, after]
-    options = {"--at": at, "--seed": seed}
+    options = {"--at": at, "--region": region, "--seed": seed}
     write = _report_writer(report, "compare", *asked, options=options)
-    answer = run(before, after, points=at, seed=seed, progress=progress)
+    first, *others = (in_region(each, region) for each in asked)
+    second = others[0] if others else None
+    answer = run(first, second, points=at, seed=seed, progress=progress)
     write(answer)
     return answer
 
@@ -1129,11 +1140,16 @@ def memory(scenario: Scenario) -> "MemoryAnswer":
     "Compute what a cache costs a month.",
     "forecache cost examples/cost.yaml",
 )
-def cost(scenario: Scenario) -> "CostAnswer":
+def cost(scenario: Scenario, *, region: str | None = None) -> "CostAnswer":
     """Compute what a cache costs a month, serverless and as nodes, and where both cost the same.
 
     `scenario` is of `kind: cost`. Prices come from a dated table with sources; a file of the same
     form can replace it.
+
+    Parameters
+    ----------
+    region
+        Whose prices are meant: that of the table in the scenario's `prices`.
 
     Returns
     -------
@@ -1146,8 +1162,9 @@ def cost(scenario: Scenario) -> "CostAnswer":
         When the scenario is not valid, or the price table lacks a price.
     """
     from forecache.models.cost.answer import cost as run
+    from forecache.models.scenario.source import in_region
 
-    return run(scenario)
+    return run(in_region(scenario, region))
 
 
 @verb(
@@ -1167,6 +1184,7 @@ def plan(
     cache: str | None = None,
     host: str | None = None,
     node: Scenario | None = None,
+    region: str | None = None,
     ceiling: str | Path | None = None,
     times: float = 1.0,
     search: bool = True,
@@ -1221,6 +1239,8 @@ def plan(
     node
         With `from_info` or `from_bill`: YAML with other fields of a node's scenario, such as
         irq_cores.
+    region
+        As in `recommend`. A bill names its own.
     ceiling
         With `from_info` or `from_bill`: also write the capacity limit of the current nodes: the
         highest load that meets the objective, as JSON to a file that ends in .json, else in the
@@ -1274,6 +1294,8 @@ def plan(
             raise InputError("plan needs a scenario of `kind: plan`, from_info or from_bill.")
     if cache is not None and not from_bill:
         raise InputError("--cache is for --from-bill.")
+    if region is not None and from_bill:
+        raise InputError("region is for a scenario or from_info: a bill names its own.")
     if not search and (report is not None or full):
         raise InputError("report and full need a search.")
     write = _report_writer(report, "plan", options={})
@@ -1281,8 +1303,10 @@ def plan(
     try:
         if scenario is not None and not (from_info or from_bill):
             from forecache.models.plan.answer import plan as run
+            from forecache.models.scenario.source import in_region
 
-            answer = run(scenario, seed=seed, full=full, progress=progress)
+            asked = in_region(scenario, region)
+            answer = run(asked, seed=seed, full=full, progress=progress)
         else:
             from forecache.calibration.today.answer import today
 
@@ -1293,6 +1317,7 @@ def plan(
                 cache=cache,
                 host=host,
                 node=node,
+                region=region,
                 asked_ceiling=ceiling is not None,
                 times=times,
                 search=search,

@@ -17,6 +17,7 @@ from .instances import (
     OwnInstance,
     catalogue_families,
     families,
+    instance_in,
     list_instances,
 )
 from .named_files import names_file, read_with_files
@@ -32,7 +33,9 @@ def list_hosts() -> list[HostProfile]:
     return [_catalogue_host(host_id) for host_id in _host_ids()]
 
 
-def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
+def load_host(
+    name_or_path: str | Path, *, fitted: bool = True, region: str | None = None
+) -> HostProfile:
     """The profile of a host.
 
     Parameters
@@ -43,14 +46,24 @@ def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
         an instance of one's own (`OwnInstance`), which has `vcpus`.
     fitted
         Whether a host of the catalogue is as it was fitted to datasets, or as it was known before.
+    region
+        Whose price an instance has; that of its provider's table without it. A file has its own.
 
     Raises
     ------
     InputError
         Nothing has that name (with the nearest names), the instance runs on another host, its
-        network is not known, or the file is not a profile.
+        network or its price in that region is not known, or the file is not a profile.
     """
     name = str(name_or_path)
+    if region is not None and not names_file(name):
+        instance_there = _instances().get(load_host(name).instance or "")
+        if instance_there is None:
+            raise InputError(
+                f"field 'region': found {region!r} with the host {name!r}, which has no price; "
+                "valid is an instance of `forecache catalog`."
+            )
+        return _on_instance(instance_in(instance_there, region), fitted=fitted)
     if isinstance(name_or_path, Path) or names_file(name):
         return _from_file(name)
     if name in _host_ids():

@@ -6,6 +6,8 @@ instances of a family have in common. A file of one's own describes one more (`O
 
 import csv
 import io
+import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, get_args
@@ -423,6 +425,71 @@ def _all_instances() -> tuple[Instance, ...]:
 def list_instances() -> list[Instance]:
     """Every instance of the catalogue, by family and size."""
     return list(_all_instances())
+
+
+class RegionPrice(Record):
+    """A row of `regions.csv`: what the vCPU of some sizes costs in a region.
+
+    Attributes
+    ----------
+    instances
+        One name, or sizes of one kind: `c7g.*`, where the star stands for `_SIZE`.
+    """
+
+    instances: str
+    region: str
+    usd_per_vcpu_hour: float = Field(gt=0)
+    priced: str = Field(pattern=r"^\d{4}-\d\d-\d\d$")
+    source: str
+
+
+_SIZE = r"(?:\d*x?large|medium|small|micro|\d+)"
+
+
+@lru_cache(maxsize=1)
+def region_prices() -> Mapping[str, list[RegionPrice]]:
+    """Rows by region, those of one name first."""
+    file = INSTANCE_FOLDER / "regions.csv"
+    found: dict[str, list[RegionPrice]] = {}
+    for row in sorted(read_rows(file, RegionPrice), key=lambda row: "*" in row.instances):
+        if row.source not in catalogue_families().sources:
+            raise InputError(
+                f"{file}: column 'source' of {row.instances}: found {row.source!r}; valid is a "
+                "source of families.yaml."
+            )
+        found.setdefault(row.region, []).append(row)
+    return found
+
+
+def priced_in(instance: Instance, region: str | None) -> Instance | None:
+    """An instance with its price in a region; None where none is known.
+
+    Without a region it is the one that the price of the provider's table is of.
+    """
+    if region in (None, instance.region):
+        return instance
+    if instance.usd_per_hour is None:
+        return None  # a pattern may match a size whose price the table leaves out
+    for row in region_prices().get(str(region), []):
+        if re.fullmatch(re.escape(row.instances).replace(r"\*", _SIZE), instance.name):
+            usd = round(instance.vcpus * row.usd_per_vcpu_hour, 4)
+            changes = {"usd_per_hour": usd, "region": region, "priced": row.priced}
+            return instance.model_copy(update=changes)
+    return None
+
+
+def instance_in(instance: Instance, region: str | None) -> Instance:
+    """The same, or an `InputError` that names the regions whose price is known."""
+    found = priced_in(instance, region)
+    if found is None:
+        regions = [*filter(None, [instance.region]), *sorted(region_prices())]
+        known = [each for each in regions if priced_in(instance, each)]
+        raise InputError(
+            f"field 'region': found {region!r}, where the price of {instance.name} is not known; "
+            f"valid is {' or '.join([', '.join(known[:-1]), known[-1]] if known[1:] else known)}"
+            f"{', or ' if known else ''}a file with its usd_per_hour (docs/add-a-host.md)."
+        )
+    return found
 
 
 def read_instances(file: str | Path, of: dict[str, InstanceFamily]) -> list[Instance]:

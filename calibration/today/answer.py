@@ -77,6 +77,7 @@ def today(
     cache: str | None = None,
     host: str | None = None,
     node: str | Path | Mapping[str, Any] | None = None,
+    region: str | None = None,
     asked_ceiling: bool = False,
     times: float = 1.0,
     search: bool = True,
@@ -102,6 +103,8 @@ def today(
         What the nodes run on: an instance, a host or its file; and other fields of a node's
         scenario that they can't tell. The host is that of the scenario's `today` if left out; the
         ceiling is only told where it is known.
+    region
+        Whose prices plans have, in place of the scenario's.
     asked_ceiling
         Whether a host that isn't known is an error.
     times
@@ -125,6 +128,8 @@ def today(
     own = {f"demand.{name}" for name in given.get("demand") or {}}
     found = replace(found, needed={n: why for n, why in found.needed.items() if n not in own})
     whole = _scenario(found, billed, given, host)
+    if region is not None:
+        whole = {**whole, "choices": {**whole["choices"], "region": region}}
     asks = bool((whole.get("demand") or {}).get("operations"))
     told = None if billed is None else billed.result
     only_told = TodayAnswer("today", found, None, provenance(seed=seed), from_bill=told)

@@ -15,7 +15,7 @@ from ..engines.commands import check_bytes_on_the_way, check_commands
 from ..engines.generator import load_generator
 from ..engines.profile import EngineProfile, load_engine
 from ..prediction.system import NodeCase, System
-from ..prices.table import host_of
+from ..prices.table import check_region, host_of
 from ..scenario.schema import Scenario, without_automatic
 from ..scenario.source import NODE, ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
@@ -50,7 +50,8 @@ class Systems:
         if name is None:
             raise InputError("field 'host': found nothing; valid is a host's name or file.")
         engine = self._engine(scenario.engine, scenario.engine_version)
-        host = self._host(host_of(name, engine.engine))
+        check_region(scenario.region, engine.engine)
+        host = self._host(host_of(name, engine.engine), region=scenario.region)
         case = with_a_tool(case, engine)
         tool = case.scenario.load_generator.tool
         generator = self._generator(tool)
@@ -59,7 +60,7 @@ class Systems:
         check_persistence(scenario, engine)
         check_abilities(scenario, engine)
         check_bytes_on_the_way(scenario)
-        names = name, scenario.engine, scenario.engine_version, tool
+        names = name, scenario.region, scenario.engine, scenario.engine_version, tool
         if names not in self._known:
             self._known[names] = System(host, engine, generator)
         return case, self._known[names]

@@ -44,6 +44,8 @@ class Side(NodeAnswer):
 
     name: str
     point: Point
+    price_note: str = ""
+    """Whose price its node has; empty where none is known."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,9 @@ def _chosen(candidates: Sequence[Candidate]) -> Candidate:
 def _side(name: str, candidate: Candidate) -> Side:
     prediction = candidate.prediction
     about = node_summary(prediction.case.scenario, prediction.system)
-    return Side(**about, name=name, point=candidate.point)
+    price = server_price(prediction.system.host, prediction.system.engine.engine)
+    note = "" if price is None else price.note
+    return Side(**about, name=name, point=candidate.point, price_note=note)
 
 
 def differences(first: Candidate, second: Candidate) -> list[PairedQuantity]:

@@ -121,7 +121,10 @@ def cost(scenario: ScenarioSource) -> CostAnswer:
     given.kind(["cost"])
     cases = expand(given.data, file=given.name, schema=CostScenario)
     try:
-        points = [_point(case, load_prices(case.scenario.prices)) for case in cases]
+        points = [
+            _point(case, load_prices(case.scenario.prices, region=case.scenario.region))
+            for case in cases
+        ]
     except InputError as error:
         raise InputError(f"{given.name}: {error}") from None
     for point in points:

@@ -97,6 +97,8 @@ class CostScenario(_Record):
     """A name for people."""
     prices: str = "elasticache-us-east-1"
     """A price table, or the path of one in a file of the same form."""
+    region: str | None = Field(default=None, min_length=1, max_length=40)
+    """Whose prices are meant: that of the table, which is the only one that it knows."""
     engine: CacheEngine = "valkey"
     """Whose prices: redis, valkey or memcached."""
     hours_per_month: float = Field(default=HOURS_A_MONTH, gt=0, le=744)

@@ -16,6 +16,7 @@ from forecache.sim.words import NO_CLEAR_DIFFERENCE, chance
 from ..cost.bill import BACKUPS, nodes_usd
 from ..footprint.limits import gib
 from ..prediction.predict import Progress
+from ..prices.table import days_apart
 from ..results.consistency import Checked
 from ..results.displayed import provenance
 from ..scenario.source import ScenarioSource, read_scenario
@@ -241,16 +242,22 @@ def order_by_whole_bill(
 
 
 def payment_warnings(scenario: PlanScenario, offers: Sequence[Offer]) -> list[str]:
-    """Warnings that offers are paid in different ways, such as where one has no reserved price."""
+    """Warnings that offers are paid in different ways, such as where one has no reserved price.
+
+    Or that their prices are of different days.
+    """
+    days = days_apart({offer.name: offer.price_note for offer in offers})
+    found = [days] if days else []
     asked = {payment.replace("_", " ") for payment in scenario.choices.payments}
     ways = {offer.payment for offer in offers} & asked
     if len(ways) < 2:
-        return []
+        return found
     names = {way: sorted({o.name for o in offers if o.payment == way}) for way in sorted(ways)}
     told = "; ".join(f"{way}: {first_names(some)}" for way, some in names.items())
     return [
+        *found,
         f"offers are paid in different ways ({told}): no other price of them is known, or it is "
-        "dearer"
+        "dearer",
     ]
 
 

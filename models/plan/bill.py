@@ -31,9 +31,7 @@ from ..cost.sizing import sizing
 from ..engines.commands import command_kinds
 from ..prices.table import (
     HOURS_A_MONTH,
-    NODE_PRICES,
     CacheEngine,
-    load_prices,
     node_usd_per_month,
     price_source,
     served_engine,
@@ -140,7 +138,7 @@ def serverless_offers(
     """
     if not plan.choices.serverless:
         return []
-    prices, months = load_prices(NODE_PRICES), plan.demand.horizon_months
+    prices, months = plan.choices.price_table, plan.demand.horizon_months
     found = []
     for engine in _ENGINES:
         now, later = (cost_scenario(plan, offers[0], engine, at) for at in (0.0, months))

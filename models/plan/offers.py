@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from forecache.hwprofiles import list_instances, load_host
 from forecache.hwprofiles.files import did_you_mean
-from forecache.hwprofiles.instances import Instance
+from forecache.hwprofiles.instances import Instance, priced_in
 from forecache.sim.errors import InputError
 
 from ..advice.cases import MEMCACHED_TOOL
@@ -69,7 +69,7 @@ def find_offers(
             matched |= {name, engine.id}
             key = name, engine.id, engine.version
             if key not in systems:
-                systems[key] = _system(name, engine, corrections)
+                systems[key] = _system(name, engine, choices.region, corrections)
             for replicas in dict.fromkeys(choices.replicas):
                 found = _offer(scenario, name, systems[key], replicas)
                 if isinstance(found, Offer):
@@ -114,7 +114,7 @@ def current_offer(
     found = _offer(
         scenario.model_copy(update={"choices": choices}),
         today.instance,
-        _system(today.instance, engine, corrections),
+        _system(today.instance, engine, scenario.choices.region, corrections),
         today.replicas,
     )
     if isinstance(found, NotOffered):
@@ -165,9 +165,14 @@ def _engines(choices: Choices) -> list[EngineProfile]:
     return list(found.values())
 
 
-def _system(name: str, engine: EngineProfile, corrections: OwnTimeCorrections | None) -> System:
+def _system(
+    name: str, engine: EngineProfile, region: str | None, corrections: OwnTimeCorrections | None
+) -> System:
+    """What runs on an instance, with the instance's price in that region where it is known."""
     tool = MEMCACHED_TOOL if engine.engine == "memcached" else GeneratorSettings().tool
-    found = System(load_host(name.removeprefix(MANAGED)), engine, load_generator(tool))
+    machine = _priced_there(name, region)
+    host = load_host(name.removeprefix(MANAGED), region=None if machine is None else region)
+    found = System(host, engine, load_generator(tool))
     return found if corrections is None else corrections.of(found)
 
 
@@ -198,7 +203,8 @@ def _offer(scenario: PlanScenario, name: str, system: System, replicas: int) -> 
     if price.usd_per_month is None:
         ways = " or ".join(p.replace("_", " ") for p in scenario.choices.payments)
         where = f" in {scenario.choices.region}" if scenario.choices.region else ""
-        return NotOffered(what, f"no price of it is known{where}, {ways}")
+        why = f"no price of it is known{where}, {ways}; choices.usd_per_month may give one"
+        return NotOffered(what, why)
     threads = _threads(scenario, system)
     if not threads:
         cores = system.host.speed().cores
@@ -262,7 +268,7 @@ def _price(choices: Choices, name: str, system: System, payment: Payment) -> Ter
         region = table.region
         note = f"{name} {asked.replace('_', ' ')}, {region}, {table.date}"
     else:
-        if instance := _instance(name):
+        if instance := _priced_there(name, choices.region) or _instance(name):
             region = instance.region
         price = server_price(system.host, system.engine.engine)
         if price is not None and (payment == "on_demand" or discount is not None):
@@ -283,15 +289,26 @@ def _price(choices: Choices, name: str, system: System, payment: Payment) -> Ter
 def zone_price(choices: Choices, name: str) -> ZonePrice | None:
     """What a byte between the zones of a node's region costs; None where it is not known."""
     table = choices.price_table
-    if name.startswith(MANAGED):
-        return table.zone_price(managed=True)
-    instance = _instance(name)
+    managed = name.startswith(MANAGED)
+    instance = _instance(name.removeprefix(MANAGED))
     if instance is None or instance.provider is None:
         return None
-    if instance.provider == "aws":
-        return table.zone_price(managed=False) if instance.region == table.region else None
-    return provider_zone_price(instance.provider)
+    region = choices.region or instance.region
+    if instance.provider == "aws" and region == table.region:
+        return table.zone_price(managed=managed)
+    if str(region).startswith(("us-gov-", "cn-")):
+        return None
+    price = provider_zone_price(instance.provider)
+    if managed and price is not None:  # of the service's nodes the client's side alone is charged
+        return replace(price, usd_per_gb=price.usd_per_gb / 2, charged="on the client's side")
+    return price
 
 
 def _instance(name: str) -> Instance | None:
     return next((each for each in list_instances() if each.name == name), None)
+
+
+def _priced_there(name: str, region: str | None) -> Instance | None:
+    """An instance that is no node of a service, with its price in a region; None without one."""
+    instance = _instance(name)
+    return None if instance is None else priced_in(instance, region)

@@ -24,7 +24,17 @@ from .answer import plan
 from .results import PlanAnswer
 from .shard import MANAGED
 
-_KEPT = {"kind", "name", *MACHINE_FIELDS, "tls", "io_threads", "persistence", "workload", "slo"}
+_KEPT = {
+    "kind",
+    "name",
+    "region",
+    *MACHINE_FIELDS,
+    "tls",
+    "io_threads",
+    "persistence",
+    "workload",
+    "slo",
+}
 _WORKLOAD = {
     *("arrival", "rate_rps", "clients", "command", "mix", "keys", "key_bytes", "value_bytes"),
     *("popularity", *DESCRIBED_BY.values(), "slow_command"),
@@ -113,6 +123,7 @@ def one_node_plan(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
             "io_threads": threads if is_sweep(data.get("io_threads")) else "automatic",
             "shards": {"least": 1, "most": 1},
             "replicas": [0],
+            "region": first.region,
         },
     }
 

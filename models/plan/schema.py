@@ -364,7 +364,7 @@ class Choices(_Record):
     prices: str = NODE_PRICES
     """A price table of managed nodes, or the path of one in a file of the same form."""
     region: str | None = Field(default=None, min_length=1, max_length=40)
-    """Whose prices are meant; without it those that are known count."""
+    """Whose prices are meant, such as `eu-west-1`; without it those of the catalogue count."""
     region_factor: float | None = Field(default=None, gt=0, le=10)
     """What a node costs there, where no table has the region, against where its price is known."""
     data_tiering: bool = False

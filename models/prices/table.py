@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -120,6 +121,30 @@ def provider_zone_price(provider: str) -> ZonePrice | None:
         return None
     source = table.sources[rates.usd_per_gb.source or ""]
     return ZonePrice(rates.usd_per_gb.best, rates.charged, f"{source.title} ({source.accessed})")
+
+
+def days_apart(prices: Mapping[str, str]) -> str:
+    """A sentence on prices of different days; nothing where all are of one.
+
+    Parameters
+    ----------
+    prices
+        By what they are of, whose price each is, with its day.
+    """
+    days: dict[str, list[str]] = {}
+    for what, source in prices.items():
+        for day in _DAY.findall(source)[-1:]:
+            days.setdefault(day, []).append(what)
+    if len(days) < 2:
+        return ""
+    told = []
+    for day, names in sorted(days.items()):
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        told.append(f"{', '.join(names[:3])}{more} on {day}")
+    return f"Prices were read on different days: {'; '.join(told)}."
+
+
+_DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 
 @lru_cache(maxsize=1)
@@ -346,7 +371,7 @@ class PriceTable(_Group):
         return f"{title} ({self.region}, {day or self.date})"
 
 
-def load_prices(name: str, *, field: str = "prices") -> PriceTable:
+def load_prices(name: str, *, field: str = "prices", region: str | None = None) -> PriceTable:
     """A table that is shipped, by its id, or a file of the same form by its path.
 
     A file is read once as long as it stays what it is.
@@ -355,7 +380,32 @@ def load_prices(name: str, *, field: str = "prices") -> PriceTable:
     ----------
     field
         What messages call the name.
+    region
+        Whose prices are meant. An `InputError` says if they are not those of the table.
     """
+    table = _table(name, field)
+    if region not in (None, table.region):
+        raise InputError(
+            f"field region: found {region!r}; {table.title} has prices of {table.region} only; "
+            f"valid is {table.region!r}, or in {field} the file of a table of that region, in the "
+            f"form of models/prices/tables/{NODE_PRICES}.yaml."
+        )
+    return table
+
+
+def check_region(region: str | None, engine: str) -> None:
+    """Refuse a region whose prices of managed nodes are not known, for an engine that needs one."""
+    if engine.startswith("elasticache-"):
+        known = load_prices(NODE_PRICES).region
+        if region not in (None, known):
+            raise InputError(
+                f"field 'region': found {region!r} with the engine {engine!r}, whose nodes have "
+                f"known prices in {known} only; valid is {known!r}, or a plan with a price table "
+                "of your own in choices.prices."
+            )
+
+
+def _table(name: str, field: str) -> PriceTable:
     tables = _tables()
     if name in tables:
         return _read(str(tables[name]), 0)

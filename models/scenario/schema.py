@@ -173,6 +173,8 @@ class Scenario(OfEngine):
     host: str | None
     """A host or instance of `forecache catalog`, or the file of a profile or of an instance of your
     own."""
+    region: str | None = Field(default=None, min_length=1, max_length=40)
+    """Whose price its instance has, such as `eu-west-1`; without it that of the catalogue."""
     engine: str
     """An engine of `forecache catalog`: valkey, redis, elasticache-redis, memcached, or a profile's
     id or file."""

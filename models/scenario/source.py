@@ -188,6 +188,24 @@ def read_scenario(source: ScenarioSource) -> ScenarioFile:
     return ScenarioFile(name, data)
 
 
+_REGION_IN: dict[str, str | None] = {NODE: None, "cost": None, "plan": "choices"}
+"""Of kinds with prices by region, the group of fields that says which; None for the top level."""
+
+
+def in_region(source: ScenarioSource, region: str | None) -> ScenarioSource:
+    """A scenario with prices of this region in place of its own; as it is without one."""
+    if region is None:
+        return source
+    given = read_scenario(source)
+    where = _REGION_IN[given.kind([*_REGION_IN])]
+    there = given.data if where is None else given.data.get(where, {})
+    if not isinstance(there, Mapping):
+        return given  # its schema says what is wrong with it
+    there = {**there, "region": region}
+    data = there if where is None else {**given.data, where: there}
+    return ScenarioFile(given.name, data)
+
+
 def content_of(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a scenario, as plain data.
 

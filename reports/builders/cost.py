@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from forecache.models.cost.answer import CostAnswer, CostPoint
 from forecache.models.cost.bill import BESIDES, BillLine, NotPriced
+from forecache.models.prices.table import days_apart
 
 from ..document import Column, Document, Figure, Part, Section, Text, TextTable, Warnings, words
 from ..text.formats import count, dollars, plain, rate
@@ -80,6 +81,7 @@ def _point_parts(point: CostPoint) -> list[Part]:
         *_needs_sentences(point),
         *not_priced_sentences(missing),
         _break_even_sentence(point),
+        days_apart({line.what: line.source for line in _lines(point)}),
     )
     return [
         # Before any price: that what was asked for is not enough.
@@ -87,6 +89,10 @@ def _point_parts(point: CostPoint) -> list[Part]:
         _bills(point),
         *(Text(sentence) for sentence in sentences if sentence),
     ]
+
+
+def _lines(point: CostPoint) -> list[BillLine]:
+    return [*point.serverless.lines, *(point.nodes.lines if point.nodes else [])]
 
 
 def _bills(point: CostPoint) -> TextTable:

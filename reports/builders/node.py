@@ -305,6 +305,15 @@ _RATES = frozenset({"throughput_rps", "limit_rps"})
 _LESS_IS_BETTER = frozenset(NAMES) - _RATES
 
 
+def _prices(sides: Sequence[tuple[str, Side]]) -> list[str]:
+    """Whose prices both nodes have, with their regions and days."""
+    notes = list(dict.fromkeys(side.price_note for _, side in sides))
+    if not all(notes):
+        return []
+    told = [f"{name} {side.price_note}" for name, side in sides]
+    return [f"Prices: {notes[0] if len(notes) == 1 else '; '.join(told)}."]
+
+
 def compared(answer: NodeComparison) -> Document:
     """What is compared, then a row for each quantity."""
     sides = (("before", answer.first), ("after", answer.second))
@@ -333,6 +342,7 @@ def compared(answer: NodeComparison) -> Document:
                     Facts([(name, side_phrase(side)) for name, side in sides]),
                     table,
                     Text(_LEGEND, "muted"),
+                    *(Text(each, "muted") for each in _prices(sides)),
                 ],
                 title_on=PAGE,
             ),

@@ -20,6 +20,7 @@ from forecache.models.plan.results import (
     ServerlessOffer,
     ShardState,
 )
+from forecache.models.prices.table import days_apart
 from forecache.sim.statistics import Estimate
 from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
@@ -283,7 +284,8 @@ def replica_phrases(plan: RankedPlan) -> list[str]:
 
 def _of_plan(best: RankedPlan) -> list[Section]:
     """Its bill, growth and failures."""
-    notes = [*not_priced_sentences(best.not_priced), terms_phrase(best)]
+    days = days_apart({line.what: line.source for line in best.bill})
+    notes = [*not_priced_sentences(best.not_priced), terms_phrase(best), days]
     bill: list[Part] = []
     if best.bill:
         bill = [bill_table(best.bill), *(Text(x, "muted") for x in notes if x)]

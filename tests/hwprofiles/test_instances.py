@@ -15,6 +15,7 @@ from forecache.hwprofiles.instances import (
     families,
     read_instances,
     read_rows,
+    region_prices,
 )
 from forecache.hwprofiles.quantity import Quantity
 from forecache.sim.errors import InputError
@@ -311,6 +312,7 @@ def test_every_source_of_the_families_is_used_and_has_an_address() -> None:
     used |= {family.vcpu_source for family in known.families.values()}
     leaves = [*known.networks.values(), *known.hypervisors.values()]
     used |= {leaf.source for group in leaves for _, leaf in group if isinstance(leaf, Quantity)}
+    used |= {row.source for rows in region_prices().values() for row in rows}
     text = str([leaf for group in leaves for _, leaf in group])
     used = {*(used - {None}), *(key for key in known.sources if f"({key})" in text)}
     assert set(known.sources) == used

@@ -96,7 +96,7 @@ def test_an_instance_costs_its_price_on_demand() -> None:
     # 4 vCPUs at 3.4272 / 64 USD an hour.
     price = node_price(NodeCost(), nodes("r7g.xlarge"))
     assert price.usd_per_hour == pytest.approx(4 * 3.4272 / 64, rel=1e-4)
-    assert price.note == "r7g.xlarge on demand"
+    assert price.note == "r7g.xlarge on demand, us-east-1, 2026-01-19"
 
 
 @pytest.mark.parametrize(("engine", "share"), [("redis", 1.0), ("memcached", 1.0), ("valkey", 0.8)])

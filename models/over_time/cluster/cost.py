@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from forecache.hwprofiles.catalogue import load_host
@@ -12,7 +10,7 @@ from forecache.sim.errors import InputError
 from ...cost.bill import node_bill
 from ...cost.schema import PricedNodes
 from ...engines.profile import load_engine
-from ...prices.table import HOURS_A_MONTH, HourlyPrice, load_prices, served_engine
+from ...prices.table import HOURS_A_MONTH, HourlyPrice, load_prices, served_engine, server_price
 from .load.load import Load, LoadStep
 from .nodes import NodeKind, Nodes
 from .record import ClusterRecord
@@ -29,13 +27,14 @@ def node_price(cost: NodeCost, nodes: ClusterNodes) -> HourlyPrice:
                 f"field cost.payment: found {cost.payment!r} for an instance; valid is on_demand, "
                 "or a type in cost.node_type."
             )
-        speed = load_host(nodes.host).speed()
-        if not math.isfinite(speed.price_usd_per_hour):
+        # As an instance, whoever's engine runs on it.
+        price = server_price(load_host(nodes.host), "valkey")
+        if price is None:
             raise InputError(
                 f"field cost.node_type: found none, and {nodes.host} has no price; valid is an "
                 "instance in cluster.host, cost.node_type, or cost.usd_per_month."
             )
-        return HourlyPrice(speed.price_usd_per_hour, f"{nodes.host} on demand")
+        return HourlyPrice(price.usd_per_hour, f"{nodes.host} {price.note}")
     table = load_prices(cost.prices)
     engine = served_engine(load_engine(nodes.engine, nodes.engine_version).engine)
     one = PricedNodes(type=cost.node_type, payment=cost.payment)
