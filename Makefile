@@ -5,6 +5,7 @@
 #   STUDY_FLAGS="--design full"  more options for `make study`
 #   STUDY=footprint              the study that `make evidence` runs, of those that it lists
 #   REASON="why"                 why STUDY=gate replaces the reference of `make gate`
+#   FILE=mine.tar.gz             what `make contribution` takes in
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -41,7 +42,7 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) evidence -type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: accuracy browser calculator evidence gate install pages help study test lint format types pytest verification benchmark docs wheel \
+.PHONY: accuracy browser calculator contribution evidence gate install pages help study test lint format types pytest verification benchmark docs wheel \
 	check-wheel clean
 
 help:
@@ -55,6 +56,7 @@ help:
 	@echo "make evidence      list the studies of accuracy; STUDY=x runs one, ONLY=y a part of it"
 	@echo "make accuracy      run all studies that can run here: hours, and nothing else should run"
 	@echo "make gate          predict committed measurements again, fail where errors have grown"
+	@echo "make contribution  check, predict and keep FILE, from observe --contributor elsewhere"
 	@echo "make pages         write the pages of all studies again, from what they found last"
 	@echo "make format        ruff's formatter and its safe fixes, on everything"
 	@echo "make docs          write the pages of docs/ that come from code, build the site build/site"
@@ -93,6 +95,10 @@ calculator: $(VENV)/.ready-dev
 # Measure, keep what was found, write its page: evidence/studies.py has them all.
 evidence: $(VENV)/.ready
 	@$(BIN)/python -m evidence $(STUDY) $(ONLY:%=--only %)
+
+contribution: $(VENV)/.ready
+	@test -n "$(FILE)" || { echo "say make contribution FILE=mine.tar.gz" >&2; exit 2; }
+	@$(BIN)/python -m evidence.contributions "$(FILE)"
 
 accuracy: $(VENV)/.ready
 	$(BIN)/python -m evidence --all

@@ -703,6 +703,13 @@ _ALL: tuple[Study, ...] = (
         pages=Late("field.study:pages"),
     ),
     Study(
+        "contributions",
+        "what others measured and sent (`make contribution`), beside what was predicted before",
+        artefact="evidence/contributions/received/",
+        page="docs/contributions.md",
+        pages=Late("contributions.page:pages"),
+    ),
+    Study(
         "hosts",
         "the catalogue of hosts and instances",
         page="docs/hosts.md",
