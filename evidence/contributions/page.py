@@ -76,9 +76,9 @@ def _section(each: Contribution) -> list[str]:
         "",
         f"{_text(engine.name)} {_text(engine.version)} (SHA-256 `{engine.sha256[:12]}`, allocator"
         f" {_text(engine.allocator)}), measured {manifest.created[:10]} by"
-        f" {_text(about['contributor'])} with forecache {_text(manifest.forecache_version)},"
-        f" {_text(method.tool)}, design {_text(method.design)}; {_text(about['licence'])}. Host:"
-        f" {_text('' if host is None else host.title)}, {machine.cores_available} CPUs,"
+        f" {_text(about['contributor'])} with forecache {_text(manifest.forecache_version)} (load"
+        f" generator {_text(method.tool)}, design {_text(method.design)});"
+        f" {_text(about['licence'])}. Host: {_text('' if host is None else host.title)}, {machine.cores_available} CPUs,"
         f" {_text(machine.architecture)}, kernel {_text(machine.kernel)}, {about['host_known']}"
         f" there. Predicted {about['received']} with forecache {about['release']}"
         f" (`{str(about['commit'])[:12]}`). Archive `{about['archive_sha256'][:12]}`.",
@@ -110,7 +110,7 @@ def _summary_rows(each: Contribution) -> Iterator[list[str]]:
 
 def _row(row: Any) -> list[str]:
     cells = [
-        row["point"],
+        _text(row["point"]),
         f"{np.median(row['cpu_us']):.3g}",
         f"{row['predicted_us']:.3g}",
         f"{row['low_us']:.3g}–{row['high_us']:.3g}",
@@ -126,5 +126,5 @@ def _row(row: Any) -> list[str]:
 
 def _text(found: object) -> str:
     """Somebody else's words, without what Markdown or HTML would act on."""
-    kept = "".join(c for c in str(found) if c.isprintable() and c not in "|<>`[]*_\\&")
+    kept = "".join(c for c in str(found) if c.isprintable() and c not in "|<>`[]*\\&")
     return kept[:120] or "unknown"
