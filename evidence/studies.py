@@ -422,6 +422,15 @@ _ALL: tuple[Study, ...] = (
         pages=Late("live.generations_page:pages"),
     ),
     Study(
+        "looks-of-others",
+        "what two servers that others measured can do, predicted from INFO",
+        duration="2 minutes",
+        artefact="docs/accuracy/looks-of-others.json",
+        page="docs/accuracy.md",
+        measure=Late("live.looks_of_others:predict"),
+        pages=_accuracy,
+    ),
+    Study(
         "troubles",
         "servers that were made to be in trouble, and what two looks at INFO show of it",
         duration="3 minutes",

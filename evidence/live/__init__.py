@@ -8,6 +8,7 @@
 |                        | of old versions                                                         |
 | keys in order, MGETs   | `key_order.py` and `mget.py`, on windows of `cpu_windows.py`            |
 | a node's ceiling       | `ceiling.py`                                                            |
+| looks at INFO          | `looks.py`, `looks_of_others.py`                                        |
 | threads that share     | `crowded.py`, `quotas.py`                                               |
 | cores                  |                                                                         |
 | memory                 | `footprint_check.py`, with `footprint_load.py`                          |

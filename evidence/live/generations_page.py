@@ -39,7 +39,7 @@ from .generations import (
     PROFILES,
     REFERENCE,
 )
-from .rounds import ERRORS_HEADER, Row, error_cells, repeat, shipped, span
+from .rounds import ERRORS_HEADER, PROCESSORS, Row, error_cells, repeat, shipped, span
 
 PAGE = Path("docs/generations.md")
 
@@ -60,9 +60,8 @@ def pages() -> Files:
         " was changed in the model after earlier rounds had been seen is listed apart"
         " ([models.md](models.md#what-was-decided-with-the-results-in-view)). Memcached, which"
         " these tools don't drive, and engines with I/O threads follow at the end. In the id of a"
-        " host 25-1 stands for Zen 3, 25-17 for Zen 4, 26-2 for Zen 5, 6-106 for Ice Lake, 6-167"
-        " for Xeon 6. The Zen 3 host had busy neighbours, those of Zen 5 and Xeon 6 hardly any;"
-        " that of Zen 4 lies between."
+        f" host {_processors()}. The Zen 3 host had busy neighbours, those of Zen 5 and Xeon 6"
+        " hardly any; that of Zen 4 lies between."
         " The cores of the Ice Lake host were up to 1.5 times slower for moments or minutes, as if"
         " somebody had their other hyperthreads: calibrations were disturbed as much as points,"
         " and errors there say as much of the hour as of the model"
@@ -131,6 +130,12 @@ def pages() -> Files:
     if ceiling.ARTEFACT.exists():
         lines += ["", *ceiling.section()]
     return {PAGE: "\n".join(lines).rstrip("\n") + "\n"}
+
+
+def _processors() -> str:
+    """Which processors the ids of hosts stand for."""
+    (first, name), *others = PROCESSORS.items()
+    return ", ".join([f"{first} stands for {name}", *(f"{id_} for {of}" for id_, of in others)])
 
 
 def _shipped_hosts() -> list[str]:

@@ -161,11 +161,11 @@ def _predicted(row: Row, host: str) -> Row:
             files = [Path(scratch) / f"{load}-{n}.txt" for n in range(2)]
             for file, text in zip(files, looks[str(load)], strict=True):
                 file.write_text(text, encoding="utf-8")
-            row["predicted"][str(load)] = _from_looks(files, host)
+            row["predicted"][str(load)] = from_looks(files, host)
     return row
 
 
-def _from_looks(files: Sequence[Path], host: str) -> Row | None:
+def from_looks(files: Sequence[Path], host: str) -> Row | None:
     """Capacity, and CPU shares of the main thread; None where nothing can be told."""
     try:
         found = plan(from_info=files, host=host, node=NODE, search=False, times=2.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,15 @@ from .engines import Engine, unpack, unpacked
 
 TOOLS = {"valkey-benchmark": ("valkey", "8.0.1"), "redis-benchmark": ("redis", "7.0.15")}
 """The drivers, and the engines that they come with."""
+
+PROCESSORS = {
+    "25-1": "Zen 3",
+    "25-17": "Zen 4",
+    "26-2": "Zen 5",
+    "6-106": "Ice Lake",
+    "6-167": "Xeon 6",
+}
+"""What processors are called whose family and model stand in the id of a captured host."""
 
 MOST_BYTES = 2**30
 """Largest data set, values only: more keys than that are cut."""
@@ -169,7 +179,7 @@ def error(windows: Sequence[float], predicted: float) -> float:
 def repeat(windows: Sequence[float]) -> float:
     """By how much the second half of a point's windows differs from the first, in the median."""
     half = len(windows) // 2
-    return abs(float(np.median(windows[half:]) / np.median(windows[:half])) - 1.0)
+    return abs(statistics.median(windows[half:]) / statistics.median(windows[:half]) - 1.0)
 
 
 def error_cells(rows: Sequence[Row]) -> list[str]:
