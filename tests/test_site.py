@@ -101,6 +101,13 @@ def test_a_folder_that_is_linked_to_is_listed(small: Path, tmp_path: Path) -> No
     assert (to / "examples/one.yaml").read_text(encoding="utf-8").endswith("host: x\n")
 
 
+def test_data_of_a_page_come_as_a_script(small: Path, tmp_path: Path) -> None:
+    (small / "docs/accuracy.json").write_text('{"cells": []}\n', encoding="utf-8")
+    to = lay_out(tmp_path / "source", small)
+    script = (to / "docs/accuracy.js").read_text(encoding="utf-8")
+    assert script == 'window.accuracy = {"cells": []}\n'
+
+
 @pytest.mark.parametrize("link", ["b.md", "#nowhere", "../README.md#nowhere"])
 def test_a_link_that_leads_nowhere_stops_the_build(link: str, small: Path, tmp_path: Path) -> None:
     (small / "docs/a.md").write_text(f"# A\n\n[x]({link})\n", encoding="utf-8")

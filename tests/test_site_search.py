@@ -17,7 +17,7 @@ pytest.importorskip("zensical", reason="needs the extra docs")
 sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
 
 
-def test_search_in_files(tmp_path: Path) -> None:
+def test_search_and_points_in_files(tmp_path: Path) -> None:
     build(tmp_path / "site", tmp_path / "source")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -30,8 +30,24 @@ def test_search_in_files(tmp_path: Path) -> None:
         _search(page, "held-out point")
         # Where a result stands, as a list: Start, Glossary.
         page.locator("li:text-is('Glossary')").first.wait_for()
+        page.goto((tmp_path / "site/docs/accuracy.html").as_uri())
+        _filter_points(page)
         browser.close()
     assert problems == []
+
+
+def _filter_points(page: Any) -> None:
+    """A cell of the table by engine and host leads to its points."""
+    points = page.locator("#accuracy-points")
+    everything = points.locator("p").first.text_content()
+    page.locator(".accuracy-matrix a:has-text('(')").first.click()
+    shown = points.locator("p").first.text_content()
+    assert shown != everything
+    assert shown.endswith(".")
+    number = int(shown.split(" ")[0].replace(",", ""))
+    assert points.locator("tbody tr").count() == min(number, 50)
+    points.locator("input").first.fill("no load is called this")
+    assert points.locator("p").first.text_content() == "No point is like this."
 
 
 def _search(page: Any, words: str) -> None:

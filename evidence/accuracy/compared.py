@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from forecache.calibration.fit.calibrate import LEVEL
 from forecache.calibration.fit.report import LATENCIES, THROUGHPUT
 from forecache.calibration.validate.comparison import label
-from forecache.calibration.validate.dataset import MeasuredCase, load_dataset
+from forecache.calibration.validate.dataset import UNKNOWN_NOISE, MeasuredCase, load_dataset
 from forecache.models.engines.profile import load_engine
+
+from ..live.rounds import repeat
 
 QUANTITIES = {
     "throughput_rps": THROUGHPUT,
@@ -29,6 +31,12 @@ ONE_THREAD = "one thread"
 
 UNNAMED = "unnamed"
 """The host of a dataset whose source doesn't say."""
+
+OBSERVED, ANCHORED, PROFILED, CATALOGUE = TIERS = (
+    *("observed here", "anchored here", "profiled here"),
+    "by catalogue",
+)
+"""What was known of an engine on a host, in the words of answers."""
 
 LEAST_POINTS = 10
 """Fewer points are no partition of their own."""
@@ -57,7 +65,19 @@ class Place:
 
 @dataclass(frozen=True)
 class Compared:
-    """A measured number and its prediction; low and high are None where it has no interval."""
+    """A measured number and its prediction.
+
+    Attributes
+    ----------
+    measured, predicted
+        In the unit of their source.
+    low, high
+        Ends of the prediction's interval of this level; None where it has none.
+    tier
+        What was known of the engine on the host, one of `TIERS`.
+    repeat
+        By how much repeats of the measurement differ, relative to it; None where nothing is known.
+    """
 
     place: Place
     measured: float
@@ -65,6 +85,8 @@ class Compared:
     low: float | None = None
     high: float | None = None
     level: float = _PUBLISHED_LEVEL
+    tier: str = CATALOGUE
+    repeat: float | None = None
 
     @property
     def error(self) -> float:
@@ -137,6 +159,7 @@ def live_rows(rows: Iterable[Mapping[str, Any]], *, engine: str, host: str) -> l
                 row.get(f"low_{unit}"),
                 row.get(f"high_{unit}"),
                 LEVEL,
+                OBSERVED,
             )
         )
     return found
@@ -155,8 +178,20 @@ def published_points(out: Path) -> list[Compared]:
             for name, estimate in row["predicted"].items():
                 place = place_of(dataset.id, dataset.scenario.get("host"), case, name)
                 interval = estimate["low"], estimate["high"]
-                found.append(Compared(place, case.observed[name], estimate["value"], *interval))
+                apart = None if case.noise == UNKNOWN_NOISE else case.noise.standard_error
+                found.append(
+                    Compared(
+                        *(place, case.observed[name], estimate["value"], *interval),
+                        # What sources say of repeats is about throughput.
+                        repeat=apart if name == "throughput_rps" else None,
+                    )
+                )
     return found
+
+
+def repeat_of(windows: Sequence[float]) -> float | None:
+    """By how much the halves of these windows differ, as `repeat`; None of fewer than two."""
+    return repeat(windows) if len(windows) > 1 else None
 
 
 def tails_points(out: Path) -> list[Compared]:
@@ -169,7 +204,14 @@ def tails_points(out: Path) -> list[Compared]:
             pipeline=1,
         )
         interval = row["low_ms"], row["high_ms"]
-        found.append(Compared(place, row["pooled_ms"], row["predicted_ms"], *interval))
+        apart = repeat_of(row["halves_ms"])
+        found.append(
+            Compared(
+                *(place, row["pooled_ms"], row["predicted_ms"], *interval),
+                tier=OBSERVED,
+                repeat=apart,
+            )
+        )
     return found
 
 

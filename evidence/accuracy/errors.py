@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
@@ -11,6 +12,51 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest
 
 from .compared import Compared
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Of a group of points.
+
+    Attributes
+    ----------
+    points
+        How many were measured and predicted.
+    median_error, p95_error, worst_error
+        Of absolute errors, relative to what was measured.
+    with_interval
+        How many of the predictions have an interval.
+    inside, level
+        Shares of these intervals that hold what was measured, and that should; None without any.
+    repeat
+        Median of what repeats of a point differ by; None where nothing is known.
+    """
+
+    points: int
+    median_error: float
+    p95_error: float
+    worst_error: float
+    with_interval: int
+    inside: float | None
+    level: float | None
+    repeat: float | None
+
+
+def errors_of(points: Sequence[Compared]) -> Errors:
+    """Of one point or more."""
+    errors = [point.error for point in points]
+    repeats = [point.repeat for point in points if point.repeat is not None]
+    coverage = coverage_of(points)
+    return Errors(
+        points=len(points),
+        median_error=float(np.median(errors)),
+        p95_error=float(np.quantile(errors, 0.95)),
+        worst_error=max(errors),
+        with_interval=0 if coverage is None else int(coverage["points"]),
+        inside=None if coverage is None else coverage["inside"],
+        level=None if coverage is None else coverage["nominal"],
+        repeat=float(np.median(repeats)) if repeats else None,
+    )
 
 
 def with_interval(points: Sequence[Compared]) -> list[Compared]:

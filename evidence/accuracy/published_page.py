@@ -74,7 +74,7 @@ def published_page(out: Path) -> str:
         " own error: where abs(E)/u is above 2, the model is likely wrong. The band of utilisation"
         " is that of the busiest station.",
         "",
-        published_table(out, link=True),
+        published_table(out),
         "",
     ]
     lines += _not_shown(datasets, results)
@@ -83,14 +83,8 @@ def published_page(out: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def published_table(out: Path, *, link: bool = False) -> str:
-    """Errors against published measurements, one line per dataset with held-out points.
-
-    Parameters
-    ----------
-    link
-        Whether titles lead to their sections further down the page.
-    """
+def published_table(out: Path) -> str:
+    """Errors against published measurements, one line per dataset with held-out points."""
     rows = []
     for result in results_of(out):
         summary = result["summary"]
@@ -102,8 +96,7 @@ def published_table(out: Path, *, link: bool = False) -> str:
             for name, knee in result["knee"].items()
         )
         title = result["dataset"]["title"]
-        if link:
-            title = f"[{title}](#{anchor(title)})"
+        title = f"[{title}](#{anchor(title)})"
         rows.append(
             [
                 *(title, errors["n"], f"{errors['median_ape']:.1%}", f"{errors['max_ape']:.1%}"),

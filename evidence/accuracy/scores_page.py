@@ -1,4 +1,4 @@
-"""The page of scores: errors by partition, decisions, blind rounds, and how they were before."""
+"""The page of scores: errors by partition, coverage, decisions, ratios, blind rounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from forecache.calibration.fit.report import CPU, LIGHT_CPU
 
 from ..blind.record import PREDICTED, SCORED, steps
 from ..blind.rounds import folder
-from ..gate.history import history
 from ..markdown import table
 from .carried import carried_section
 from .compared import (
@@ -34,7 +33,7 @@ from .errors import coverage_of, coverage_p_value, expected_median, with_interva
 from .learned import learned_section
 from .ratios import ratios_section
 
-_DIMENSIONS = ("all", "engine", "host", "policy", "pipeline")
+_DIMENSIONS = ("all", "policy", "pipeline")
 _NOTHING = "–"
 _DISTINGUISHED = 0.05
 """Of p-values: below it, coverage is not what the intervals state."""
@@ -52,7 +51,8 @@ def scores_page(out: Path) -> str:
         "",
         "## Errors by partition",
         "",
-        "Held-out points of live engines and published datasets. A partition of fewer than"
+        "Held-out points of live engines and published datasets, by engine and host on the page of"
+        " [accuracy](accuracy.md#by-engine-and-host). A partition of fewer than"
         f" {LEAST_POINTS} points is left out. Of the points whose prediction has an interval,"
         " *expected* is the median error that the intervals expect: if theirs is larger, the"
         " intervals are too narrow, if it is smaller, they are too wide. *Inside* is the share of"
@@ -64,7 +64,6 @@ def scores_page(out: Path) -> str:
     parts += ["", *_coverage(out)]
     parts += ["", *_decisions(decisions(out)), *learned_section(out), *carried_section(out)]
     parts += ["", *ratios_section(out), "", *_rounds()]
-    parts += ["", *_history()]
     return "\n".join(parts) + "\n"
 
 
@@ -231,35 +230,3 @@ def _round_cells(points: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
             f"{np.mean([each['inside'] for each in own]):.0%}",
         ]
     return found
-
-
-def _history() -> list[str]:
-    """A row for each time that the gate's reference was replaced."""
-    lines = [
-        "## History",
-        "",
-        "The reference of the gate, each time that it was replaced: nominal predictions of the"
-        " held-out points as they were then. Coverage and decisions are those of the results that"
-        " were published at that time.",
-        "",
-    ]
-    entries = history()
-    if not entries:
-        return [*lines, "None yet."]
-    names = list(dict.fromkeys(name for entry in entries for name in entry["quantities"]))
-    rows = []
-    for entry in entries:
-        cells = [_past(entry["quantities"].get(name)) for name in names]
-        made = entry["decisions"]
-        good = f"{made['good']} of {made['series']}" if made["series"] else _NOTHING
-        rows.append([entry["release"], entry["date"], *cells, good, entry["reason"]])
-    header = ["release", "date", *(f">{name}: median error, inside" for name in names)]
-    return [*lines, *table([*header, ">good decisions", "reason"], rows)]
-
-
-def _past(quantity: Mapping[str, Any] | None) -> str:
-    if quantity is None:
-        return _NOTHING
-    coverage = quantity["coverage"]
-    inside = _NOTHING if coverage is None else f"{coverage['inside']:.0%}"
-    return f"{quantity['median_error']:.1%}, {inside}"

@@ -30,6 +30,8 @@ LIST = Path("docs/README.md")
 ASSETS = Path("docs/site")
 WORKER = "file-worker.js"
 """Of these, what takes the place of the script that the theme loads for search in files."""
+SCRIPTS = {Path("docs/accuracy.js"): Path("docs/accuracy.json")}
+"""JSON that a page of the site reads: as a script, since a page opened as a file may not fetch."""
 ROOMS = ("sim", "hwprofiles", "models", "calibration", "reports")
 
 _LINK = re.compile(r"\]\(([^)#\s:]+)(#[^)\s]*)?\)")
@@ -94,6 +96,10 @@ def lay_out(source: Path, checkout: Path = CHECKOUT) -> Path:
         _write(to / page, text)
     for path in (checkout / ASSETS).iterdir():
         _link(path, to / ASSETS / path.name)
+    for script, data in SCRIPTS.items():
+        if (checkout / data).is_file():
+            text = (checkout / data).read_text(encoding="utf-8")
+            _write(to / script, f"window.{data.stem} = {text}")
     packages = source / "packages" / "forecache"
     for path in (*(checkout / "forecache").iterdir(), *(checkout / room for room in ROOMS)):
         if path.is_dir() or path.suffix == ".py":
