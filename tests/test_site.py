@@ -61,6 +61,10 @@ def test_the_whole_site(tmp_path: Path) -> None:
     assert "the regret of every other setting" in verbs
     answers = (site / "docs/api-answers.html").read_text(encoding="utf-8")
     assert 'id="forecache.models.results.points.Point.throughput_rps"' in answers
+    accuracy = (site / "docs/accuracy.html").read_text(encoding="utf-8")
+    folded = re.findall(r"<details.*?</details>", accuracy, re.DOTALL)
+    assert folded
+    assert all("<table>" in block for block in folded)
     assert "Held-out point" in (site / "search.js").read_text(encoding="utf-8")
     assert (site / "models/node/reference.py").is_file()
     assert (site / "docs/schema/simulate.json").is_file()

@@ -86,6 +86,8 @@ def lay_out(source: Path, checkout: Path = CHECKOUT) -> Path:
     to = source / "pages"
     for page in pages(checkout):
         text = (checkout / page).read_text(encoding="utf-8")
+        # A forge reads the Markdown in such a block, the site where it is asked to.
+        text = text.replace("<details>\n", "<details markdown>\n")
         for path, link in _links(checkout, page):
             whole = checkout / path
             if whole.is_dir():
