@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -24,6 +25,7 @@ class Shuffled(Executor):
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._waiting: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
         self.called: list[Any] = []
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -37,13 +39,20 @@ class Shuffled(Executor):
                 except Exception as error:
                     future.set_exception(error)
 
-        self._waiting.append(call)
+        with self._lock:
+            self._waiting.append(call)
         return future
 
     def _call_all(self) -> None:
-        self._random.shuffle(self._waiting)
-        while self._waiting:
-            self._waiting.pop()()
+        while (call := self._take()) is not None:
+            call()
+
+    def _take(self) -> Callable[[], None] | None:
+        """What to call next; several threads may ask, and what is called may submit more."""
+        with self._lock:
+            if not self._waiting:
+                return None
+            return self._waiting.pop(self._random.randrange(len(self._waiting)))
 
 
 class _Awaited(Future[Any]):
@@ -71,6 +80,21 @@ def kill_itself(number: int) -> int:
     if number == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+def test_threads_that_call_what_waits_call_it_once_each() -> None:
+    """A timer may begin while another thread already waits for a result."""
+    executor = Shuffled(1)
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for _ in range(50):
+                futures = [executor.submit(refuse_odd, 2 * n) for n in range(40)]
+                assert list(threads.map(_Awaited.result, futures)) == list(range(0, 80, 2))
+    finally:
+        sys.setswitchinterval(interval_s)
+    assert len(executor.called) == 50 * 40
 
 
 class KilledWorker(Exception):
