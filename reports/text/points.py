@@ -134,21 +134,27 @@ def basis_phrase(host: HostSummary) -> str:
 
 def subtitle_phrase(answer: NodeAnswer, points: Sequence[Point]) -> str:
     """Which host and engine an answer is about; how many where its points sweep them."""
-    hosts = _different(points, "host")
-    engines = _different(points, "engine", "engine_version")
-    if hosts <= 1 and engines <= 1:
-        about = f"{answer.host.title}, {engine_name(answer.engine)}"
+    own = engine_name(answer.engine)
+    hosts = {str(point.given.get("host")) for point in points}
+    # An engine may be given with its version.
+    given = [str(point.given.get("engine", own.split()[0])).partition(" ") for point in points]
+    versions = {
+        (name, version or str(point.given.get("engine_version")))
+        for (name, _, version), point in zip(given, points, strict=True)
+    }
+    engines = {name for name, _ in versions}
+    if len(hosts) <= 1 and len(versions) <= 1:
+        about = f"{answer.host.title}, {own}"
         # The name of an engine that was observed here says so.
         observed = answer.host.kind == "observed"
         return about if observed else f"{about}, {basis_phrase(answer.host)}"
-    host = f"{hosts} hosts" if hosts > 1 else answer.host.title
-    engine = f"{engines} engines" if engines > 1 else engine_name(answer.engine)
-    return f"{host}, {engine}"
-
-
-def _different(points: Sequence[Point], *keys: str) -> int:
-    """Count the different values of swept fields."""
-    return len({tuple(str(point.given.get(key)) for key in keys) for point in points})
+    host = f"{len(hosts)} hosts" if len(hosts) > 1 else answer.host.title
+    if len(versions) == 1:
+        return f"{host}, {own}"
+    engine = next(iter(engines)) if len(engines) == 1 else f"{len(engines)} engines"
+    if len(versions) == len(engines):
+        return f"{host}, {engine}"
+    return f"{host}, {len(versions)} versions of {engine}"
 
 
 def swept_columns(points: Sequence[Point]) -> list[tuple[str, list[str]]]:

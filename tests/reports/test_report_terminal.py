@@ -19,6 +19,7 @@ from forecache.reports.document import Warnings
 from forecache.reports.terminal import print_answer, print_parts
 from forecache.reports.text.formats import continued
 from forecache.reports.text.points import point_warnings, subtitle_phrase
+from forecache.reports.text.settings import engine_name
 from forecache.sim.statistics import Estimate
 from tests.made_points import made_point
 from tests.reports.study_fixture import (
@@ -206,7 +207,8 @@ def test_swept_hosts_and_engines_are_counted_in_the_title() -> None:
         for version in ("8.0", "8.1", "9.1")
     ]
     target = graviton_target()
-    assert subtitle_phrase(target, points) == "2 hosts, 3 engines"
+    engine = engine_name(target.engine).split()[0]
+    assert subtitle_phrase(target, points) == f"2 hosts, 3 versions of {engine}"
     answer = Simulated(
         scenario=target.scenario,
         host=target.host,
@@ -217,7 +219,21 @@ def test_swept_hosts_and_engines_are_counted_in_the_title() -> None:
     text = _printed(lambda console: print_answer(answer, console))
     first, second, *_ = (line.strip() for line in text.splitlines())
     assert first.startswith("6 points, up to ")
-    assert second == "2 hosts, 3 engines"
+    assert second == f"2 hosts, 3 versions of {engine}"
+
+
+@pytest.mark.parametrize(
+    ("engines", "said"),
+    [
+        (["redis 8.6", "valkey 9.1"], "2 engines"),
+        (["valkey 8.0", "valkey 9.1"], "2 versions of valkey"),
+        (["redis 8.6", "valkey 8.0", "valkey 9.1"], "3 versions of 2 engines"),
+    ],
+)
+def test_versions_of_one_engine_are_not_engines(engines: list[str], said: str) -> None:
+    target = graviton_target()
+    points = [made_point(given={"engine": each}) for each in engines]
+    assert subtitle_phrase(target, points) == f"{target.host.title}, {said}"
 
 
 def test_a_warning_names_the_setting_that_brings_it_once() -> None:
