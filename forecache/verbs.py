@@ -989,13 +989,11 @@ def explore(
         taken; or a package of the extra `explore` is missing.
     """
     from forecache.hwprofiles.named_files import with_absolute_paths
-    from forecache.models.scenario.source import read_scenario
     from forecache.reports.explore.job import start_of
     from forecache.reports.explore.server import Explorer, serve
 
-    file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
     # The page saves it wherever the browser does.
-    begins = with_absolute_paths(start_of(read_scenario(scenario).data, file=file))
+    begins = with_absolute_paths(start_of(scenario))
     with suppress(KeyboardInterrupt):
         serve(Explorer(begins, seed=seed), port=port, ready=ready or (lambda _address: None))
 

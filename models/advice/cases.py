@@ -16,7 +16,7 @@ from ..engines.generator import load_generator
 from ..engines.profile import EngineProfile, load_engine
 from ..prediction.system import NodeCase, System
 from ..prices.table import check_region, host_of
-from ..scenario.schema import Scenario, without_automatic
+from ..scenario.schema import Scenario
 from ..scenario.source import NODE, ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from ..step_times.cores import check_cores, sharing
@@ -77,13 +77,12 @@ def load_cases(source: ScenarioSource) -> list[NodeCase]:
     given = read_scenario(source)
     given.kind([NODE])
     systems = Systems()
-    fields = without_automatic(given.data)
-    cases = expand(fields, file=given.name, schema=Scenario)
+    cases = expand(given.data, file=given.name, schema=Scenario)
     try:
         found = [systems.of(case) for case in cases]
-        if fields is given.data:
-            return found
-        return [each for case, system in found for each in thread_candidates(case, system)]
+        if given.all_threads:
+            return [each for case, system in found for each in thread_candidates(case, system)]
+        return found
     except InputError as error:
         raise InputError(f"{given.name}: {error}") from None
 

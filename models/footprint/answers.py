@@ -23,7 +23,7 @@ from ..prices.table import host_of
 from ..results.consistency import Checked
 from ..results.displayed import Displayed
 from ..scenario.command_table import commands_on
-from ..scenario.schema import Persistence, Scenario, without_automatic
+from ..scenario.schema import Persistence, Scenario
 from ..scenario.source import NODE, ScenarioFile, ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from ..scenario.workload import AskedOther, Workload
@@ -410,7 +410,7 @@ def _cases(given: ScenarioFile) -> list[Case[MemoryScenario]]:
     if given.kind([MEMORY, NODE]) == MEMORY:
         return expand(data, file=file, schema=MemoryScenario)
     cases: list[Case[MemoryScenario]] = []
-    for case in expand(without_automatic(data), file=file, schema=Scenario):
+    for case in expand(data, file=file, schema=Scenario):
         try:
             scenario = of_node(case.scenario)
         except InputError as error:

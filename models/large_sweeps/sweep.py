@@ -178,6 +178,11 @@ def sweep(
     given = read_scenario(source)
     file, kind = given.name, given.kind(list(KINDS))
     folder = Path(out)
+    if given.all_threads:
+        raise InputError(
+            f"{file}: field 'io_threads': found 'automatic'; valid in a sweep into files is an "
+            "integer, or a list of them."
+        )
     with named(file):
         options = _checked_options(kind, seed=seed, seeds=seeds, nominal=nominal)
         points = Sweep(given.data, file=file)

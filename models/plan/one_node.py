@@ -17,7 +17,7 @@ from forecache.sim.errors import InputError
 from ..advice.cases import MACHINE_FIELDS, machine_lists
 from ..prediction.predict import Progress
 from ..scenario.command_table import DESCRIBED_BY
-from ..scenario.schema import Scenario, without_automatic
+from ..scenario.schema import Scenario
 from ..scenario.source import NODE, ScenarioSource, read_scenario
 from ..scenario.sweeps import expand
 from .answer import plan
@@ -69,7 +69,7 @@ def check_one_node(source: ScenarioSource, *, why: str) -> None:
 
 def one_node_plan(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
     """The plan that a node's scenario with such lists asks for."""
-    cases = [case.scenario for case in expand(without_automatic(data), file=file, schema=Scenario)]
+    cases = [case.scenario for case in expand(data, file=file, schema=Scenario)]
     first = cases[0]
     _check(data, first, file=file)
     workload = first.workload

@@ -20,9 +20,6 @@ from .workload import CONSTANT_RATE, Mix, Workload
 LEAST_QUOTA_MS = 1.0
 """Of CPU time per period, which the kernel refuses to go below (min_cfs_quota_period)."""
 
-AUTOMATIC = ("automatic", "auto")
-"""Words for all numbers of threads that fit the cores, in place of `io_threads`."""
-
 
 class TlsSettings(_Record):
     """Encrypted connections; `tls: true` is short for these defaults.
@@ -279,10 +276,3 @@ class Scenario(OfEngine):
         if self.tls is not None and self.transport == "unix_socket":
             raise FieldError("transport", found=self.transport, valid="'tcp' with tls")
         return self
-
-
-def without_automatic(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of a node's file, without `io_threads` where that is automatic."""
-    if data.get("io_threads") in AUTOMATIC:
-        return {name: value for name, value in data.items() if name != "io_threads"}
-    return data

@@ -153,6 +153,8 @@ def _all_kinds() -> str:
 # --- reading one ----------------------------------------------------------------------------------
 
 
+_AUTOMATIC = ("automatic", "auto")
+"""Words for all numbers of threads that fit the cores."""
 _LONGEST_RANGE = 100_000
 """Numbers of a `range` outside a sweep that are written out as a list."""
 
@@ -165,6 +167,8 @@ class ScenarioFile:
     """What messages call it: the path, or `scenario` of a mapping."""
     data: dict[str, Any]
     """Its fields, in which a field may be a sweep; numbers are in the units of their fields."""
+    all_threads: bool = False
+    """Whether a node's `io_threads` is automatic, which is then not among the fields."""
 
     def kind(self, valid: Sequence[str]) -> str:
         """Which of the valid kinds it is of; refuses any other with an `InputError`."""
@@ -185,6 +189,9 @@ def read_scenario(source: ScenarioSource) -> ScenarioFile:
         data = as_written(KINDS[kind].schema, data)
         if kind != NODE:
             data = {"kind": kind, **data}
+        elif data.get("io_threads") in _AUTOMATIC:
+            data.pop("io_threads")
+            return ScenarioFile(name, data, all_threads=True)
     return ScenarioFile(name, data)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from forecache.hwprofiles import list_hosts, list_instances
 from forecache.models.engines.profile import list_engines
 from forecache.models.scenario.command_table import DESCRIBED_BY
-from forecache.models.scenario.schema import Scenario, without_automatic
+from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.source import NODE, check_kind
 from forecache.models.scenario.sweeps import Sweep
 from forecache.sim.errors import InputError
@@ -67,7 +67,7 @@ def one_node(data: Mapping[str, Any], *, file: str) -> tuple[dict[str, Any], lis
         It is of another kind, or sweeps another field.
     """
     check_kind(dict(data), file=file, valid=[NODE])
-    sweep = Sweep(without_automatic(data), file=file)
+    sweep = Sweep(data, file=file)
     if set(sweep.template.names) - {"io_threads"}:
         raise InputError(
             f"{file}: found a sweep over {', '.join(sweep.template.names)}; valid is a scenario "

@@ -30,6 +30,7 @@ from forecache.models.prediction.system import System
 from forecache.models.prices.table import HourlyPrice, server_price
 from forecache.models.results.points import LoadPoint, Point
 from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.source import ScenarioSource, read_scenario
 from forecache.models.scenario.sweeps import Case
 from forecache.models.scenario.workload import CONSTANT_RATE
 from forecache.sim.errors import ForecacheError
@@ -186,10 +187,11 @@ def answered(question: PageState) -> Iterator[Message]:
         yield Failed(f"This is a bug in forecache {__version__} ({what}).", input_error=False)
 
 
-def start_of(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
+def start_of(source: ScenarioSource) -> dict[str, Any]:
     """The scenario to begin with: of a sweep over io_threads the quick estimates' knee."""
-    scenario, _ = one_node(data, file=file)
-    systems = load_cases(data)
+    given = read_scenario(source)
+    scenario, _ = one_node(given.data, file=given.name)
+    systems = load_cases(given)
     if len(systems) > 1:
         quick = [quick_estimate(case.scenario, system) for case, system in systems]
         best_rps = max(each.throughput_rps for each in quick)

@@ -97,6 +97,11 @@ def test_sweeps_in_step_have_a_row_for_each_pair(tmp_path: Path) -> None:
         sweep(product, tmp_path / "step", jobs=1)
 
 
+def test_threads_of_a_sweep_into_files_are_numbers(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="field 'io_threads': found 'automatic'; valid .* integer"):
+        sweep(NODE | {"io_threads": "auto"}, tmp_path / "swept")
+
+
 def test_a_node_is_told_what_simulate_tells(tmp_path: Path) -> None:
     sweep(NODE, tmp_path / "out", batch=3, jobs=1)
     answers = forecache.simulate(NODE).points

@@ -261,7 +261,8 @@ def test_any_text_in_a_control_is_valid_or_an_input_error(changes: dict[str, Any
 
 def test_a_sweep_over_threads_begins_at_its_knee(checkout: Path) -> None:
     data = read_yaml(checkout / "examples" / "quickstart.yaml")
-    assert job.start_of(data, file="quickstart.yaml")["io_threads"] == 8
+    assert job.start_of(data)["io_threads"] == 8
+    assert job.start_of({**data, "io_threads": "automatic"})["io_threads"] == 8
 
 
 def test_other_sweeps_and_kinds_are_refused() -> None:
