@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 from .errors import InputError
+from .words import byte_size
 
 VARIABLE = "FORECACHE_MOST_WORK_S"
 """Environment variable with the most seconds of one core that a question may take."""
@@ -75,8 +76,8 @@ def check_memory(bytes_: float, field: str, *, found: object, smaller: str) -> N
     """Refuse what would need more memory than a run may take."""
     if not bytes_ <= MOST_MEMORY_BYTES:
         raise InputError(
-            f"field '{field}': found {found}, which would take {bytes_ / 2**30:,.3g} GiB to "
-            f"simulate; valid is what takes {MOST_MEMORY_BYTES / 2**30:.0f} GiB: {smaller}."
+            f"field '{field}': found {found}, which would take {byte_size(bytes_)} to "
+            f"simulate; valid is what takes {byte_size(MOST_MEMORY_BYTES)}: {smaller}."
         )
 
 

@@ -94,3 +94,15 @@ def rate_unit(value_rps: float | None) -> Unit:
 def rate(value_rps: float | None) -> str:
     """Format a rate in requests a second, `1.18 M/s`."""
     return with_unit(value_rps, rate_unit(value_rps))
+
+
+def byte_size(size_bytes: float | None) -> str:
+    """Format a size with binary prefixes, `512 B`, `32 MiB`."""
+    if not is_number(size_bytes):
+        return UNKNOWN
+    size, symbol = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024:
+            break
+        size, symbol = size / 1024, larger
+    return f"{size:.3g} {symbol}" if size < 1000 else f"{size:.0f} {symbol}"

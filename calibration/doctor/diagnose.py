@@ -28,6 +28,7 @@ from forecache.sim.effort import MOST_MEMORY_BYTES
 from forecache.sim.errors import EngineError, ForecacheError, InputError
 from forecache.sim.installing import install_command
 from forecache.sim.native.toolchain import FOLDERS, ROOT, compiler, is_current
+from forecache.sim.words import byte_size
 
 from ..drive.servers import engine_version, find_engine
 from ..observe.profilers.callgrind import Callgrind
@@ -90,7 +91,6 @@ def _machine(root: Path) -> Machine | None:
 # --- Python, processor, kernel, neighbours -------------------------------------------------------
 
 
-_GIB = 2**30
 TESTED = ((3, 11), (3, 12), (3, 13), (3, 14))
 """Versions of Python that a wheel was installed and run with; see docs/install.md."""
 
@@ -192,9 +192,9 @@ def _memory(machine: Machine) -> Ability:
         id="memory",
         title="memory",
         status="yes" if enough else "limited",
-        found=f"{machine.available_bytes / _GIB:.1f} of {machine.memory_bytes / _GIB:.1f} GiB free",
+        found=f"{byte_size(machine.available_bytes)} of {byte_size(machine.memory_bytes)} free",
         helps="data beyond the caches",
-        get="" if enough else f"{MOST_MEMORY_BYTES / _GIB:.0f} GiB free memory (or cgroup limit)",
+        get="" if enough else f"{byte_size(MOST_MEMORY_BYTES)} free memory (or cgroup limit)",
         values={
             "limit_bytes": machine.memory_bytes,
             "available_bytes": machine.available_bytes,
@@ -647,7 +647,7 @@ def cache_ability() -> Ability:
         id="cache_folder",
         title="cache folder",
         status="yes",
-        found=f"{sum(sizes) / 2**20:.1f} MiB in {len(sizes)} files, writable",
+        found=f"{byte_size(sum(sizes))} in {len(sizes)} files, writable",
         helps="speed of cluster runs",
         values=values,
     )

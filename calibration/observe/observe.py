@@ -29,6 +29,7 @@ from forecache.hwprofiles.capture.machine import pair_among
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import Progress
 from forecache.sim.errors import EngineError, InputError
+from forecache.sim.words import byte_size
 
 from ..bundle.bundle import (
     COMMANDS_FILE,
@@ -402,8 +403,8 @@ class Observation:
             if need > room:
                 for given in group:
                     self.left_out.append(
-                        f"{given.label()}: needs {need / 2**20:.0f} MiB of the "
-                        f"{(free or 0) / 2**20:.0f} MiB free"
+                        f"{given.label()}: needs {byte_size(need)} of the {byte_size(free or 0)} "
+                        "free"
                     )
                 keys = group[0].keys
                 self._say(f"left out {len(group)} points of {keys} keys: too little memory")

@@ -18,6 +18,7 @@ from forecache.models.plan.results import KnownField
 from forecache.models.scenario.command_table import DESCRIBED_BY, commands_on
 from forecache.models.scenario.workload import WORKLOADS
 from forecache.sim.errors import InputError
+from forecache.sim.words import byte_size
 
 from .commands import OperationCounts
 from .keys import (
@@ -572,8 +573,8 @@ def _tell_of_the_rest(
     explained = used_by(memory_of(primaries[0]), data)
     if explained is not None and abs(explained / used - 1.0) > _FAR:
         notes.unknown.append(
-            f"what explains used_memory of {primaries[0].name}: {used / 2**20:,.1f} MiB, where its "
-            f"keys and connections make {explained / 2**20:,.1f}"
+            f"what explains used_memory of {primaries[0].name}: {byte_size(used)}, where its keys "
+            f"and connections make {byte_size(explained)}"
         )
 
 

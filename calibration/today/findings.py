@@ -8,6 +8,7 @@ from typing import Any
 
 from forecache.models.plan.results import CommandLatency, Trouble
 from forecache.models.scenario.command_table import COMMANDS
+from forecache.sim.words import byte_size
 
 from .commands import ALIKE, OPERATIONS, OperationCounts, is_demand
 from .data import Notes, four_digits
@@ -235,7 +236,7 @@ def _tell_of_memory(primaries: Sequence[TodaysNode], notes: Notes) -> None:
                 )
     for most, policy in sorted(told):
         notes.not_used.append(
-            f"maxmemory {most / 2**30:.4g} GiB with {policy}: a plan leaves memory_headroom to data"
+            f"maxmemory {byte_size(most)} with {policy}: a plan leaves memory_headroom to data"
         )
 
 
@@ -340,13 +341,6 @@ def _span(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1.0 else f"{seconds * 1e3:.3g} ms"
 
 
-def _size(size_bytes: float) -> str:
-    for unit, length in (("GiB", 2**30), ("MiB", _MIB), ("KiB", 1024)):
-        if size_bytes >= length:
-            return f"{size_bytes / length:.3g} {unit}"
-    return f"{size_bytes:.0f} bytes"
-
-
 def _rate(a_second: float) -> str:
     return f"{a_second:,.0f}" if a_second >= 100.0 else f"{a_second:.2g}"
 
@@ -358,8 +352,8 @@ def _swapped(node: TodaysNode) -> Seen:
     gone = held - resident
     if resident > 0 and gone >= SWAPPED_BYTES and gone > _SWAPPED * held:
         yield (
-            f"{_size(gone)} of {_size(held)} are not in memory (used_memory_rss is less than what "
-            "the allocator holds): they are swapped out, or were never touched",
+            f"{byte_size(gone)} of {byte_size(held)} are not in memory (used_memory_rss is less "
+            "than what the allocator holds): they are swapped out, or were never touched",
             "a command that needs such a page waits for the disk, and everyone behind it",
             "leave the machine memory for a fork's copies and buffers, set maxmemory below it, and "
             "vm.swappiness 1",
@@ -410,7 +404,9 @@ def _full_syncs(node: TodaysNode) -> Seen:
     # The first copy of each replica is no trouble.
     first = 0.0 if node.compared else max(1.0, replicas)
     if full - first >= 2 and partial < full:
-        held = f"; the backlog of {_size(backlog)} holds {_span(holds_s)}" if holds_s < inf else ""
+        held = (
+            f"; the backlog of {byte_size(backlog)} holds {_span(holds_s)}" if holds_s < inf else ""
+        )
         yield (
             f"{full:.0f} full syncs ({_every(node, full)}) and {partial:.0f} partial ones{held}",
             "each one forks, sends the whole data set and reloads it on the replica, which "
@@ -420,10 +416,10 @@ def _full_syncs(node: TodaysNode) -> Seen:
         )
     elif replicas > 0 and holds_s < BACKLOG_S:
         yield (
-            f"the backlog of {_size(backlog)} holds {_span(holds_s)} of writes "
-            f"({_size(written)} a second)",
+            f"the backlog of {byte_size(backlog)} holds {_span(holds_s)} of writes "
+            f"({byte_size(written)} a second)",
             "a replica that is away for longer is copied anew",
-            f"set repl-backlog-size to {_size(10 * BACKLOG_S * written)} (ten minutes)",
+            f"set repl-backlog-size to {byte_size(10 * BACKLOG_S * written)} (ten minutes)",
         )
 
 
@@ -469,7 +465,7 @@ def _memory(node: TodaysNode) -> Seen:
         )
     elif most > 0 and used > 0.95 * most and policy == "noeviction":
         yield (
-            f"{_size(used)} of maxmemory {_size(most)} are used with noeviction",
+            f"{byte_size(used)} of maxmemory {byte_size(most)} are used with noeviction",
             "writes are refused as soon as it is full",
             "raise maxmemory, or set a maxmemory-policy that evicts",
         )
@@ -574,8 +570,8 @@ def _huge_pages(node: TodaysNode) -> Seen:
     written = calls / node.span_s * max(1.0, child_s)
     if copied >= _COPIED_BYTES and written > 0 and copied > HUGE_PAGE_COPIES * 4096 * written:
         yield (
-            f"the last save copied {_size(copied)} for some {written:,.0f} writes: "
-            f"{_size(copied / written)} each",
+            f"the last save copied {byte_size(copied)} for some {written:,.0f} writes: "
+            f"{byte_size(copied / written)} each",
             "a write copies a huge page of 2 MiB while a child saves, which takes 0.1 ms and more",
             "turn transparent huge pages off (echo never > "
             "/sys/kernel/mm/transparent_hugepage/enabled) and start the server anew",

@@ -13,6 +13,7 @@ from typing import get_args
 import numpy as np
 
 from forecache.sim.errors import InputError
+from forecache.sim.words import byte_size
 
 from ..layouts.blocks import (
     INTSET_ENTRIES,
@@ -427,9 +428,9 @@ def check_bytes_on_the_way(scenario: Scenario) -> None:
         if largest.other is not None:
             field = "mix.other"
         raise InputError(
-            f"field 'workload.{field}': found {found / 2**30:,.0f} GiB on the way "
+            f"field 'workload.{field}': found {byte_size(found)} on the way "
             f"({workload.clients} clients times pipeline {workload.pipeline} times "
-            f"{each / 2**20:,.3g} MiB); valid are {MOST_BYTES_ON_THE_WAY / 2**30:.0f} GiB, as they "
+            f"{byte_size(each)}); valid are {byte_size(MOST_BYTES_ON_THE_WAY)}, as they "
             "lie in the server's memory."
         )
 

@@ -13,6 +13,7 @@ from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
 from forecache.sim.plain import Result
 from forecache.sim.statistics import Estimate
+from forecache.sim.words import byte_size
 
 from ..engines.commands import command_kinds, executed_kinds
 from ..engines.profile import EngineProfile, load_engine
@@ -28,7 +29,7 @@ from ..scenario.source import NODE, ScenarioFile, ScenarioSource, read_scenario
 from ..scenario.sweeps import Case, expand
 from ..scenario.workload import AskedOther, Workload
 from .errors import resident_ends, used_interval
-from .limits import MemoryLimit, Room, gib, host_limit, resident, room
+from .limits import MemoryLimit, Room, host_limit, resident, room
 from .schema import Forking, MemoryScenario, Population, Strings
 from .weigh import (
     KeyBytes,
@@ -147,10 +148,10 @@ def limits_of(scenario: MemoryScenario) -> list[MemoryLimit]:
     """What limits used or resident memory: `maxmemory`, and the machine or managed node."""
     limits = []
     if (most := scenario.maxmemory_bytes) is not None:
-        words = f"maxmemory leaves {gib(most)} GiB to the server"
+        words = f"maxmemory leaves {byte_size(most)} to the server"
         limits.append(MemoryLimit("maxmemory", "used", most, most, "maxmemory_bytes", words))
     if (most := scenario.memory_bytes) is not None:
-        words = f"the machine leaves {gib(most)} GiB to the server"
+        words = f"the machine leaves {byte_size(most)} to the server"
         limits.append(MemoryLimit("memory", "resident", most, most, "memory_bytes", words))
     elif scenario.host is not None:
         limits.append(

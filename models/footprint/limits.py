@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.plain import Result
+from forecache.sim.words import byte_size
 
 from ..prices.table import PriceTable, managed_node
 
@@ -184,14 +185,16 @@ class Room(Result):
     def shortfall(self) -> str | None:
         """The sentence that goes before everything else where data do not fit; None where they do.
 
-        `r7g.large leaves 14.4 of 16.0 GiB to the server, which needs 17.4 GiB: the data do not fit`
+        `r7g.large leaves 14.4 GiB of its 16 GiB to the server, which needs 17.4 GiB: …`
         """
         if self.fits:
             return None
-        needs = f"{gib(self.needed_bytes)} GiB"
+        needs = byte_size(self.needed_bytes)
         if self.limit.of == "resident":
-            child = f", {gib(self.child_bytes)} for a saving child" if self.child_bytes else ""
-            needs += f" ({gib(self.used_bytes)} of used memory{child})"
+            child = (
+                f", {byte_size(self.child_bytes)} for a saving child" if self.child_bytes else ""
+            )
+            needs += f" ({byte_size(self.used_bytes)} of used memory{child})"
         return f"{self.limit.words}, which needs {needs}: the data do not fit"
 
     def to_dict(self) -> dict[str, Any]:
@@ -207,16 +210,10 @@ class Room(Result):
         }
 
 
-def gib(size_bytes: float) -> str:
-    """A number of GiB with three digits, or none behind the point."""
-    value = size_bytes / _GIB
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
-
-
 def machine_limit(name: str, memory_bytes: float, *, field: str = "host") -> MemoryLimit:
     """What a machine with so much memory leaves to a server."""
     usable = (1.0 - SYSTEM_SHARE) * memory_bytes
-    words = f"{name} leaves {gib(usable)} of its {gib(memory_bytes)} GiB to the server"
+    words = f"{name} leaves {byte_size(usable)} of its {byte_size(memory_bytes)} to the server"
     return MemoryLimit("memory", "resident", usable, memory_bytes, field, words)
 
 
@@ -226,7 +223,7 @@ def managed_limit(prices: PriceTable, node_type: str, *, field: str = "host") ->
     if maxmemory is None:
         return None
     usable = maxmemory * (1.0 - prices.nodes.reserved_share.best)
-    words = f"{node_type} leaves {gib(usable)} of its {gib(maxmemory)} GiB to the server"
+    words = f"{node_type} leaves {byte_size(usable)} of its {byte_size(maxmemory)} to the server"
     return MemoryLimit("managed node", "used", usable, maxmemory, field, words)
 
 

@@ -11,10 +11,9 @@ from itertools import pairwise
 from forecache.hwprofiles.files import named, parse
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.processes import workers
-from forecache.sim.words import NO_CLEAR_DIFFERENCE, chance
+from forecache.sim.words import NO_CLEAR_DIFFERENCE, byte_size, chance
 
 from ..cost.bill import BACKUPS, nodes_usd
-from ..footprint.limits import gib
 from ..prediction.predict import Progress
 from ..prices.table import days_apart
 from ..results.consistency import Checked
@@ -394,9 +393,10 @@ def _one_fewer(plan: PlanScenario, best: BoundedOffer) -> Rejected | None:
     allowed = 1.0 - plan.objectives.memory_headroom
     if memory_used(plan, best.offer, fewer, months=months) > allowed:
         room = memory_room(plan, best.offer, serving=fewer, months=months)
+        may_use_bytes = allowed * room.limit.usable_bytes
         why = (
-            f"each would need {gib(room.needed_bytes)} GiB, and may use "
-            f"{gib(allowed * room.limit.usable_bytes)} of its {gib(room.limit.memory_bytes)}"
+            f"each would need {byte_size(room.needed_bytes)}, and may use "
+            f"{byte_size(may_use_bytes)} of its {byte_size(room.limit.memory_bytes)}"
         )
         return Rejected("shards", what, why, usd, fewer, certain=True)
     tried = [t for t in best.trials if t.shards == fewer and t.why_not is not None]

@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate
+from forecache.sim.words import byte_size
 
 from ..advice.answers import load_cases
 from ..advice.limits import find_limits
@@ -390,10 +391,10 @@ def _other_machine(nodes: Sequence[CurrentNode], system: System) -> list[str]:
     for node in nodes:
         if node.isa is not None and node.isa != host.isa:
             found.append(f"{node.name} runs on {node.isa} by its INFO, and {name} is {host.isa}")
-        told, gib = node.system_memory_bytes, host.memory_gib.value
-        if told and gib and abs(told / 2**30 / gib - 1.0) > _OTHER_MEMORY:
+        told, known = node.system_memory_bytes, host.memory_gib.value * 2**30
+        if told and known and abs(told / known - 1.0) > _OTHER_MEMORY:
             found.append(
-                f"{node.name} has {told / 2**30:.3g} GiB of memory by its INFO, and {name} has "
-                f"{gib:.3g}"
+                f"{node.name} has {byte_size(told)} of memory by its INFO, and {name} has "
+                f"{byte_size(known)}"
             )
     return found

@@ -20,13 +20,14 @@ import numpy as np
 
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
+from forecache.sim.words import byte_size
 
 from ..cost.bill import Bill, BillLine
 from ..cost.schema import MOST_SHARDS
 from ..engines.commands import LOG
 from ..engines.profile import EngineProfile
 from ..footprint.answers import forking_of, of_node
-from ..footprint.limits import Room, gib, host_limit, room
+from ..footprint.limits import Room, host_limit, room
 from ..footprint.node import node_room
 from ..footprint.schema import MemoryScenario
 from ..footprint.weigh import beside_of, node_of, process_bytes, weigh
@@ -491,7 +492,7 @@ class Bound:
     what
         `memory`, `failures`, `network`, `packets` or the thread that does the work.
     why
-        In a sentence's part: `96.2 GiB of data with 43.2 GiB for each`.
+        In a sentence's part: `96.2 GiB a shard with 43.2 GiB for it`.
     """
 
     shards: int
@@ -522,7 +523,7 @@ def memory_bound(plan: PlanScenario, offer: Offer) -> Bound:
         why = f"of {shards - 1} nothing is left after a lost node or zone"
         return Bound(shards, "failures", why)
     room = memory_room(plan, offer, serving=min(shards, MOST_SHARDS), months=months)
-    why = f"{gib(room.needed_bytes)} GiB a shard with {gib(room.limit.usable_bytes)} GiB for it"
+    why = f"{byte_size(room.needed_bytes)} a shard with {byte_size(room.limit.usable_bytes)} for it"
     return Bound(shards, "memory", why)
 
 

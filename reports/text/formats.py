@@ -16,6 +16,7 @@ from datetime import datetime
 from forecache.sim.statistics import Estimate
 from forecache.sim.words import UNKNOWN as UNKNOWN
 from forecache.sim.words import Unit as Unit
+from forecache.sim.words import byte_size as byte_size
 from forecache.sim.words import chance, decimals, with_unit
 from forecache.sim.words import is_number as is_number
 from forecache.sim.words import milliseconds as milliseconds
@@ -154,18 +155,6 @@ def percent(fraction: float | None, *, signed: bool = False) -> str:
         return "0%"
     sign = "+" if signed and scaled > 0 else ""
     return f"{sign}{text}%".replace("-", "−")
-
-
-def byte_size(size_bytes: float | None) -> str:
-    """Format a size with binary prefixes, `512 B`, `32 MiB`."""
-    if not is_number(size_bytes):
-        return UNKNOWN
-    size, symbol = float(size_bytes), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if abs(size) < 1024:
-            break
-        size, symbol = size / 1024, larger
-    return f"{size:.3g} {symbol}" if size < 1000 else f"{size:.0f} {symbol}"
 
 
 def count(value: object) -> str:

@@ -165,7 +165,7 @@ def test_limits_of_a_container(tmp_path: Path, programs: Programs) -> None:
     }
     found = look(machine(tmp_path / "root", files))
     assert found.ability("cpu_quota").found == "1.5 CPUs by cgroup"
-    assert found.ability("memory").found == "0.5 of 1.0 GiB free"
+    assert found.ability("memory").found == "512 MiB of 1 GiB free"
     for name in ("cpu_quota", "memory", "hypervisor", "clock_source"):
         assert found.ability(name).status == "limited"
         assert found.ability(name).get
@@ -238,7 +238,7 @@ def test_the_size_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "forecache" / "nodes" / "a").write_bytes(bytes(2**20))
     ability = module.cache_ability()
     assert ability.values == {"path": tmp_path / "forecache", "size_bytes": 2**20, "files": 1}
-    assert ability.found.startswith("1.0 MiB in 1 file")
+    assert ability.found.startswith("1 MiB in 1 file")
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_sweeps_in_step_have_a_row_for_each_pair(tmp_path: Path) -> None:
 
 
 def test_threads_of_a_sweep_into_files_are_numbers(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="field 'io_threads': found 'automatic'; valid .* integer"):
+    with pytest.raises(InputError, match="field 'io_threads': found 'automatic'; valid"):
         sweep(NODE | {"io_threads": "auto"}, tmp_path / "swept")
 
 

@@ -235,7 +235,7 @@ def test_a_host_on_which_the_data_do_not_fit_is_not_recommended() -> None:
     answer = made_up(CURVE, workload={"keys": 60_000_000, "value_bytes": 512})
     assert answer.setting is None
     assert answer.closest == fits.setting
-    assert "c7g.4xlarge leaves 28.8 of its 32.0 GiB" in answer.shortfall
+    assert "c7g.4xlarge leaves 28.8 GiB of its 32 GiB" in answer.shortfall
     assert action(answer).startswith("Nothing to recommend: c7g.4xlarge leaves")
     assert "the data do not fit; io-threads" in action(answer)
 

@@ -167,4 +167,4 @@ def test_a_cluster_tells_when_its_data_no_longer_fit() -> None:
     watch.look(3.0)
     assert watch.short_since_s == 2.0
     [told] = watch.shortfalls
-    assert "needs 21.0 GiB (20.0 of used memory)" in told
+    assert "needs 21 GiB (20 GiB of used memory)" in told

@@ -53,7 +53,7 @@ def test_data_beyond_the_memory_are_unfit() -> None:
     assert (found.verdict, found.bottleneck, each.what) == ("UNFIT", "none", "memory")
     assert each.available == pytest.approx(0.9 * 16)  # a tenth is the system's
     assert each.needed == pytest.approx(room.needed_bytes / 2**30, rel=0.02)
-    assert "r7g.large leaves 14.4 of its 16.0 GiB to the server, which needs" in each.sentence
+    assert "r7g.large leaves 14.4 GiB of its 16 GiB to the server, which needs" in each.sentence
     assert found.p99_ms is not None
 
 

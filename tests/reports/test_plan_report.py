@@ -88,7 +88,7 @@ def ranked(shards: int, usd: float, **fields: Any) -> RankedPlan:
         payment="on demand",
         price_note="on demand, us-east-1, 2026-07-20",
         meets=True,
-        why="memory: 24.0 GiB a shard with 28.8 GiB for it",
+        why="memory: 24 GiB a shard with 28.8 GiB for it",
         now=state(0.0),
         horizon=later,
         bottleneck="I/O threads",

@@ -199,7 +199,7 @@ def test_settings_that_a_plan_does_not_take_up_are_named(tmp_path: Path) -> None
     found = told(tmp_path, info(used=4_200_000, maxmemory=2**22) + config)
     assert found.today["io_threads"] == 4
     words = " | ".join(found.not_used)
-    assert "maxmemory 0.003906 GiB with allkeys-lru" in words
+    assert "maxmemory 4 MiB with allkeys-lru" in words
     assert "unlike defaults: hash-max-listpack-entries 1024" in words
     assert "zset-max" not in words
     assert "3 other settings of CONFIG GET" in words
