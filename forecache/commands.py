@@ -21,7 +21,6 @@ from click.shell_completion import CompletionItem
 
 from forecache import verbs
 from forecache.output import (
-    check_figures_target,
     check_file_target,
     check_folder_target,
     check_report_target,
@@ -306,9 +305,6 @@ EXTRA: dict[str, dict[str, click.Parameter]] = {
             required=True,
         )
     },
-    "explain": {
-        "figure": _path("--figure", "With --sensitivity: also write its figure as an SVG file.")
-    },
     "recommend": {
         "scenario": _files("SCENARIO..."),
         "from_info": _flag(
@@ -360,8 +356,8 @@ def _points_options() -> list[click.Parameter]:
     return [
         _path(
             "--figures",
-            "Also write every figure of the answer into this folder, as PDF, SVG and PNG, as wide "
-            "as a column of 3.5 inches. Needs `pip install 'forecache[paper]'`.",
+            "Also write every figure of the answer into this folder, as SVG and PNG, and as PDF "
+            "with `pip install 'forecache[paper]'`, as wide as a column of 3.5 inches.",
             metavar="DIR",
         ),
         _path(
@@ -384,11 +380,10 @@ TARGETS: dict[str, Callable[..., Path]] = {
     "calibrate.out": check_file_target,
     "recommend.emit": _new_folder,
     "explain.timeline": check_file_target,
-    "explain.figure": check_file_target,
     "plan.ceiling": check_file_target,
     "report.pdf": partial(check_report_target, endings=(".pdf",)),
     "report.html": partial(check_report_target, endings=(".html",)),
-    ".figures": check_figures_target,
+    ".figures": check_folder_target,
     ".data": check_folder_target,
     "study.out": check_folder_target,
     "sweep.out": check_folder_target,
@@ -426,12 +421,6 @@ def _simulate(given: Given) -> Given:
     from forecache.sim.processes import usable_cores
 
     return given | {"jobs": given["jobs"] or usable_cores()}
-
-
-def _explain(given: Given) -> Given:
-    if given["figure"] is not None and not given["sensitivity"]:
-        raise click.UsageError("--figure draws what --sensitivity finds; give both.")
-    return given
 
 
 def _check(given: Given) -> Given:
@@ -517,7 +506,6 @@ ARGUMENTS: dict[str, Callable[[Given], Given]] = {
     "report": _report,
     "observe": _observe,
     "simulate": _simulate,
-    "explain": _explain,
     "check": _check,
     "recommend": _recommend,
     "plan": _plan,

@@ -82,20 +82,6 @@ def check_folder_target(path: Path, *, option: str = "--out", must_be_new: bool 
     return path
 
 
-def check_figures_target(path: Path, *, option: str = "--figures") -> Path:
-    """Refuse a folder of figures that could not be written, or without what makes PDF of them.
-
-    Raises
-    ------
-    InputError
-        As `check_folder_target`, or typst is not installed.
-    """
-    from forecache.reports.paper import check_typst
-
-    check_typst(f"{option} {path}")
-    return check_folder_target(path, option=option)
-
-
 def write_folder(path: Path, files: Mapping[str, str]) -> None:
     """Write a folder that is there with all its files or not at all.
 

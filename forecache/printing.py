@@ -31,8 +31,6 @@ def print_answer(verb: str, answer: Any, *, given: Given, before: Mapping[Path, 
         from forecache.hwprofiles.files import write_text_atomic
 
         write_text_atomic(given["out"], text)
-    if given.get("figure") is not None:
-        _draw_sensitivity(answer, given["figure"])
     _write_points(answer, given)
     _name_files(before)
     if given["as_json"]:
@@ -155,16 +153,6 @@ def _profile_text(answer: Any) -> str:
         text: str = answer.to_yaml()
         return text
     return _yaml(answer.profile.model_dump(mode="json", exclude_defaults=True))
-
-
-def _draw_sensitivity(answer: Any, path: Path) -> None:
-    from forecache.reports.figures import sensitivity, write_svg
-
-    figure = sensitivity(answer.sensitivity)
-    if figure is None:
-        click.echo("nothing moves this answer: no figure", err=True)
-    else:
-        write_svg(figure, path)
 
 
 # --- exit codes ----------------------------------------------------------------------------------

@@ -165,7 +165,8 @@ def report(
 
     `study` is the folder that `forecache study` wrote, or study.json in it. Nothing is measured or
     simulated. Page and paper have the same content. PDF needs `pip install 'forecache[paper]'`,
-    Parquet `pip install 'forecache[parquet]'`.
+    Parquet `pip install 'forecache[parquet]'`; without them, figures and tables are written in
+    their other formats.
 
     Parameters
     ----------
@@ -175,7 +176,8 @@ def report(
     html
         Write the page again, as `forecache study` did.
     figures
-        Write every figure as PDF, SVG and PNG, as wide as a column of 3.5 inches.
+        Write every figure as SVG and PNG, and as PDF where typst is installed, as wide as a column
+        of 3.5 inches.
     data
         Write the numbers as CSV, and as Parquet where pyarrow is installed. Names of columns
         include the unit.
@@ -188,10 +190,10 @@ def report(
     Raises
     ------
     InputError
-        When `study` is not a study, a file can't be written, or typst, which PDF needs, is not
+        When `study` is not a study, a file can't be written, or typst, which `pdf` needs, is not
         installed.
     """
-    from forecache.output import check_figures_target, check_report_target
+    from forecache.output import check_folder_target, check_report_target
     from forecache.reports.files import write_data, write_figures, write_report
     from forecache.reports.study_answer import load_study
 
@@ -201,7 +203,7 @@ def report(
         if path is not None
     ]
     if figures is not None:
-        check_figures_target(Path(figures))
+        check_folder_target(Path(figures), option="--figures")
     answer = load_study(Path(study))
     for path in papers:
         write_report(path, answer)
@@ -826,7 +828,7 @@ def _check_emit(scenario: "ScenarioFile", emit: Path) -> None:
     "Show where the time of a request goes.",
     "forecache explain examples/quickstart.yaml",
     "forecache explain examples/quickstart.yaml --timeline timeline.json",
-    "forecache explain examples/quickstart.yaml --sensitivity --figure sensitivity.svg",
+    "forecache explain examples/quickstart.yaml --sensitivity --figures figures",
 )
 def explain(
     scenario: Scenario,

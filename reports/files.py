@@ -102,9 +102,9 @@ Drawing = Callable[..., Figure | None]
 
 
 def write_figures(answer: Any, folder: Path) -> list[Path]:
-    """Write each figure of an answer in three formats.
+    """Write each figure of an answer as SVG and PNG, and as PDF where typst is installed.
 
-    PDF and SVG are vectors: the PDF has its font embedded, the SVG its letters as outlines, so that
+    SVG and PDF are vectors: the PDF has its font embedded, the SVG its letters as outlines, so that
     both look the same everywhere. PNG has 600 dots an inch.
     """
     written = []
@@ -117,8 +117,9 @@ def write_figures(answer: Any, folder: Path) -> list[Path]:
         contents = {
             ".svg": at_column_width(figures.svg_text(figure, outlines=True)).encode(),
             ".png": _png(figure),
-            ".pdf": _pdf(figures.svg_text(figure)),
         }
+        if find_spec("typst") is not None:
+            contents[".pdf"] = _pdf(figures.svg_text(figure))
         for ending, content in contents.items():
             path = folder / f"{name}{ending}"
             write_bytes_atomic(path, content)

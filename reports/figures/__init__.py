@@ -6,7 +6,7 @@ To add a figure, write a function like these and draw it in `view.py` of this ro
 """
 
 from .accuracy import accuracy, memory_latency
-from .canvas import HALF_PX, NARROW_PX, WIDE_PX, house_style, inline_svg, svg_text, write_svg
+from .canvas import HALF_PX, NARROW_PX, WIDE_PX, house_style, inline_svg, svg_text
 from .capacity import front, scaling, throughput_by, utilisation
 from .latency import latency_by_load, latency_ccdf
 from .over_time import PLOT_PX, over_time, right_margin_px
@@ -37,5 +37,4 @@ __all__ = [
     "swept",
     "throughput_by",
     "utilisation",
-    "write_svg",
 ]

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -18,8 +17,6 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-from forecache.hwprofiles.files import write_text_atomic
 
 WIDE_PX = 700
 HALF_PX = 548
@@ -314,11 +311,6 @@ def svg_text(figure: Figure, *, outlines: bool = False) -> str:
     with house_style(), rc_context({"svg.fonttype": "path"} if outlines else {}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
-
-
-def write_svg(figure: Figure, path: Path) -> None:
-    """Write a figure as a file of its own, in the colours of a light page."""
-    write_text_atomic(path, svg_text(figure))
 
 
 def inline_svg(figure: Figure, *, prefix: str, label: str) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from forecache import cli
 from forecache.commands import WITH_POINTS, command
-from forecache.reports import paper
+from forecache.reports import files
 
 from .conftest import Run
 
@@ -39,6 +40,14 @@ def test_csv_has_the_points_of_json(forecache: Run, scenario: Path) -> None:
     assert [row["engine_version"] for row in rows] == ["8.0", "8.0", "9.1", "9.1"]
 
 
+def test_without_typst_figures_are_all_but_pdf(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "find_spec", lambda _: None)
+    assert cli.main(["memory", str(scenario), "--figures", str(tmp_path / "figures")]) == 0
+    assert {file.suffix for file in (tmp_path / "figures").iterdir()} == {".svg", ".png"}
+
+
 def test_figures_and_tables_are_files(forecache: Run, scenario: Path, tmp_path: Path) -> None:
     figures, data = tmp_path / "figures", tmp_path / "data"
     done = forecache("memory", scenario, "--figures", figures, "--data", data)
@@ -61,14 +70,12 @@ def test_an_answer_without_figures_says_so(forecache: Run, tmp_path: Path) -> No
 
 
 def test_what_can_not_be_written_is_refused_first(
-    forecache: Run, scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    forecache: Run, scenario: Path, tmp_path: Path
 ) -> None:
     assert "give either --csv or --json" in forecache("memory", scenario, "--csv", "--json").stderr
     refused = forecache("memory", scenario, "--data", tmp_path / "nowhere" / "data")
     assert refused.returncode == 2
     assert "does not exist" in refused.stderr
-    monkeypatch.setattr(paper, "find_spec", lambda _: None)
-    assert "found no typst" in forecache("memory", scenario, "--figures", tmp_path / "x").stderr
 
 
 def test_one_declaration_serves_all_verbs_with_points() -> None:
