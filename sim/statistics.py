@@ -40,6 +40,11 @@ class Estimate(Result):
         return self.low <= truth <= self.high
 
 
+def exactly(value: float) -> Estimate:
+    """A number of which nothing is uncertain."""
+    return Estimate(value, value, value)
+
+
 def student_t(confidence: float, degrees_of_freedom: int) -> float:
     """The factor that makes a standard error the half width of a two-sided interval."""
     if not 0.0 < confidence < 1.0:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from forecache.hwprofiles.files import named
 from forecache.sim.errors import InputError
 from forecache.sim.processes import workers
-from forecache.sim.statistics import Estimate
+from forecache.sim.statistics import Estimate, exactly
 
 from ..footprint.node import node_room
 from ..prediction.predict import SERVER_CPU, Prediction, Progress
@@ -226,7 +226,7 @@ def _used_bytes(prediction: Prediction) -> float:
 
 def _known(name: str, first: float, second: float) -> PairedQuantity:
     """Of numbers without an interval."""
-    values = Estimate(first, first, first), Estimate(second, second, second)
+    values = exactly(first), exactly(second)
     if first <= 0.0:
         return PairedQuantity(name, *values, None, None)
     ratio = ratio_interval(second / first, 0.0)

@@ -391,7 +391,7 @@ def _other_machine(nodes: Sequence[CurrentNode], system: System) -> list[str]:
     for node in nodes:
         if node.isa is not None and node.isa != host.isa:
             found.append(f"{node.name} runs on {node.isa} by its INFO, and {name} is {host.isa}")
-        told, known = node.system_memory_bytes, host.memory_gib.value * 2**30
+        told, known = node.system_memory_bytes, (host.memory_gib.value or 0.0) * 2**30
         if told and known and abs(told / known - 1.0) > _OTHER_MEMORY:
             found.append(
                 f"{node.name} has {byte_size(told)} of memory by its INFO, and {name} has "

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
-from forecache.sim.statistics import Estimate
+from forecache.sim.statistics import Estimate, exactly
 
 from ..cost.schema import MOST_SHARDS
 from ..footprint.schema import Population
@@ -96,7 +96,7 @@ class Compression(_Record):
         if isinstance(self.ratio, RatioRange):
             low, high = self.ratio.low, self.ratio.high
             return Estimate((low + high) / 2.0, low, high)
-        return Estimate(self.ratio, self.ratio, self.ratio)
+        return exactly(self.ratio)
 
 
 _MOST_KEYS, _MOST_RPS = 10**11, 1e8

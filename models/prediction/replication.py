@@ -7,7 +7,7 @@ between both, and after the time that a read waits and is served there.
 
 from __future__ import annotations
 
-from forecache.sim.statistics import Estimate
+from forecache.sim.statistics import Estimate, exactly
 
 from .predict import Prediction
 
@@ -52,7 +52,7 @@ def seen_after_ms(sent: Estimate, served: Estimate, *, one_way_ms: float | None)
     """
     way = ZONE_ONE_WAY_MS
     if one_way_ms is not None:
-        way = Estimate(one_way_ms, one_way_ms, one_way_ms)
+        way = exactly(one_way_ms)
     return Estimate(
         0.5 * sent.value + way.value + served.value,
         way.low + served.low,

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from forecache.hwprofiles.record import Record
-from forecache.sim.statistics import Estimate, student_t
+from forecache.sim.statistics import Estimate, exactly, student_t
 
 
 class RelativeError(Record):
@@ -59,7 +59,7 @@ def interval_over_draws(value: float, drawn: Sequence[float], *, error: float = 
         Half width of the 95% interval of the model's own error, of the logarithm.
     """
     if value <= 0.0 or not math.isfinite(value):
-        return Estimate(value, value, value)
+        return exactly(value)
     logs = np.log(np.maximum(drawn, 1e-300) / value)
     bounded = bool(np.isfinite(logs).all())
     # Ranges are uneven, and so is what they leave on either side, of which half the draws tell.

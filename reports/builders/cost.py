@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from forecache.models.cost.answer import CostAnswer, CostPoint
 from forecache.models.cost.bill import BESIDES, BillLine, NotPriced
 from forecache.models.prices.table import days_apart
+from forecache.sim.statistics import exactly
 
 from ..document import Column, Document, Figure, Part, Section, Text, TextTable, Warnings, words
 from ..text.formats import count, dollars, plain, rate
 from ..text.settings import setting_name, varying_keys
 from ..tidy import flat, sweep_table, tidy
-from .swept import Swept, exactly, sweep_figures
+from .curves import CurveQuantity, curve_figures
 
 
 def cost(answer: CostAnswer) -> Document:
@@ -53,10 +54,10 @@ def _curves(points: Sequence[CostPoint]) -> list[Figure]:
     serverless = [exactly(point.serverless.usd) for point in points]
     nodes = [exactly(point.nodes.nodes_usd) if point.nodes else None for point in points]
     quantities = [
-        Swept("serverless_usd", "Serverless, a month", "USD", serverless),
-        Swept("nodes_usd", "Nodes, a month", "USD", nodes),
+        CurveQuantity("serverless_usd", "Serverless, a month", "USD", serverless),
+        CurveQuantity("nodes_usd", "Nodes, a month", "USD", nodes),
     ]
-    return sweep_figures([point.given for point in points], quantities)
+    return curve_figures([point.given for point in points], quantities)
 
 
 def _sweep(points: Sequence[CostPoint], keys: Sequence[str]) -> TextTable:

@@ -13,7 +13,7 @@ from ..document import Column, Document, Facts, Part, Section, Text, TextTable, 
 from ..text.formats import UNKNOWN, byte_size, count, estimate_text, plain
 from ..text.settings import setting_name, setting_text, varying_keys
 from ..tidy import sweep_table, tidy
-from .swept import Swept, sweep_figures
+from .curves import CurveQuantity, curve_figures
 
 _PARTS = ("table", "entry", "key", "object", "value", "expires")
 _BESIDE = {
@@ -40,8 +40,8 @@ def memory(answer: MemoryAnswer) -> Document:
     sections = []
     if len(points) > 1:
         used_bytes = [point.used_memory_bytes for point in points]
-        drawn = Swept("used_memory_bytes", "Used memory", "bytes", used_bytes)
-        figures = sweep_figures([point.given for point in points], [drawn])
+        drawn = CurveQuantity("used_memory_bytes", "Used memory", "bytes", used_bytes)
+        figures = curve_figures([point.given for point in points], [drawn])
         sections.append(Section("", [*figures, _sweep(points)]))
     words = ", ".join(f"{key} {plain(value)}" for key, value in first.given.items())
     where = [Text(_where(first), "muted")] if len(points) > 1 else []

@@ -49,7 +49,6 @@ from ..text.formats import (
 )
 from ..text.points import (
     INTERVAL_PARTS,
-    SETTING,
     interval_parts,
     limit_name,
     limit_phrase,
@@ -62,7 +61,7 @@ from ..text.points import (
 from ..text.settings import setting_name, setting_text
 from ..tidy import TidyTable, flat, flat_table, sweep_table, tidy
 from . import drawing
-from .swept import Swept, sweep_figures
+from .curves import CurveQuantity, curve_figures
 
 if TYPE_CHECKING:
     from forecache.models.large_sweeps.sweep import SweptPoints
@@ -211,13 +210,15 @@ def _curves(answer: Simulated) -> list[Figure]:
     points = answer.points
     given = [point.given for point in points]
     quantities = [
-        Swept("throughput_rps", "Throughput", "1/s", [point.throughput_rps for point in points]),
-        Swept("p99_ms", "p99 latency", "ms", [point.p99_ms for point in points]),
+        CurveQuantity(
+            "throughput_rps", "Throughput", "1/s", [point.throughput_rps for point in points]
+        ),
+        CurveQuantity("p99_ms", "p99 latency", "ms", [point.p99_ms for point in points]),
     ]
     if answer.scenario.get("workload", {}).get("arrival") == "open_loop":
         quantities.reverse()
     alone = _curve(answer)
-    drawn = sweep_figures(
+    drawn = curve_figures(
         given,
         [each for each in quantities if not alone or each.name != "throughput_rps"],
         aside=[point.bottleneck in _NOT_THE_SERVER for point in points],
@@ -236,11 +237,10 @@ def _curve(answer: Simulated) -> list[Figure]:
     name = setting_name(key)
     ordered = sorted(points, key=lambda point: float(point.given[key]))
     listed = ", ".join(f"{rate(p.throughput_rps.value)} at {p.given[key]:g}" for p in ordered)
-    threads = key == SETTING
     return [
         Figure(
             key,
-            drawing("scaling", answer) if threads else drawing("throughput_by", points, key),
+            drawing("scaling", answer, key=key),
             title=f"Throughput by {name}",
             label=f"Predicted throughput by {name}: {listed}.",
             width_px=WIDE_PX,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forecache.models.results.series import Fact, Run, RunPoint, RunsOverTime, Stack, Table, Ticks
-from forecache.sim.statistics import Estimate
+from forecache.sim.statistics import Estimate, exactly
 
 from ..document import (
     PAGE,
@@ -59,7 +59,7 @@ from ..text.runs import (
 )
 from ..tidy import TidyTable, flat, series_columns, sweep_table, tidy
 from . import drawing
-from .swept import Swept, exactly, sweep_figures
+from .curves import CurveQuantity, curve_figures
 
 _COMPARABLE_RATIO = 4.0
 """Greatest values further apart would leave the smaller lines of a common axis on its ground."""
@@ -175,8 +175,8 @@ def _drawn_facts(points: Sequence[RunPoint], compared: Comparison) -> list[Figur
         values = [_estimate(fact) if fact else None for fact in facts]
         if 2 * sum(value is not None for value in values) > len(points):
             unit = next((fact.unit for fact in facts if fact and fact.unit), "")
-            quantities.append(Swept(name, name, unit, values))
-    return sweep_figures([point.given for point in points], quantities[:_MOST_DRAWN])
+            quantities.append(CurveQuantity(name, name, unit, values))
+    return curve_figures([point.given for point in points], quantities[:_MOST_DRAWN])
 
 
 def _estimate(fact: Fact) -> Estimate | None:

@@ -7,12 +7,12 @@ To add a figure, write a function like these and draw it in `view.py` of this ro
 
 from .accuracy import accuracy, memory_latency
 from .canvas import HALF_PX, NARROW_PX, WIDE_PX, house_style, inline_svg, svg_text
-from .capacity import front, scaling, throughput_by, utilisation
+from .capacity import front, scaling, utilisation
+from .curves import curves
 from .latency import latency_by_load, latency_ccdf
 from .over_time import PLOT_PX, over_time, right_margin_px
 from .stacked import limit_names, stacked
 from .stages import sensitivity, stages
-from .swept import swept
 
 __all__ = [
     "HALF_PX",
@@ -20,6 +20,7 @@ __all__ = [
     "PLOT_PX",
     "WIDE_PX",
     "accuracy",
+    "curves",
     "front",
     "house_style",
     "inline_svg",
@@ -34,7 +35,5 @@ __all__ = [
     "stacked",
     "stages",
     "svg_text",
-    "swept",
-    "throughput_by",
     "utilisation",
 ]

@@ -1,7 +1,6 @@
 """Throughput and utilisation against the swept setting, usually the number of I/O threads."""
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 
 from matplotlib.axes import Axes
@@ -56,66 +55,47 @@ def _setting_axis(axes: Axes, xs: list[float], span_px: float, *, key: str = SET
     axes.set_xlabel(setting_name(key), labelpad=2)
 
 
-def scaling(target: Recommended | Simulated, *, width_px: float = WIDE_PX) -> Figure:
-    """Draw predicted throughput by setting, with its 95% band, knee and recommendation, if any.
+def scaling(
+    answer: Recommended | Simulated, *, key: str = SETTING, width_px: float = WIDE_PX
+) -> Figure:
+    """Draw predicted throughput by a swept number, with its 95% band, knee and recommendation.
 
-    A strip under the axis shows what limits at each setting. Settings outside the calibrated
-    range are shaded, and a line marks the number of cores when the sweep goes past it.
+    A strip under the axis shows what limits at each value. Values outside the calibrated range are
+    shaded. Over the number of threads a line marks the number of cores when the sweep goes past it.
     """
-    curve = _Curve(by_threads(target), key=SETTING, width_px=width_px)
-    axes, xs, estimates, divisor = curve.axes, curve.xs, curve.estimates, curve.divisor
+    found = sorted(
+        ((float(point.given[key]), point) for point in answer.points), key=lambda pair: pair[0]
+    )
+    xs = [x for x, _ in found]
+    estimates = [point.throughput_rps for _, point in found]
+    top_rps = max(e.high for e in estimates)
+    unit = rate_unit(top_rps)
+    narrow = width_px < 480
     with house_style():
-        _mark_cores(axes, target, xs, axes.get_ylim()[1])
-        if isinstance(target, Recommended):
-            _mark_knee(axes, target, xs, estimates, divisor)
-            _mark_chosen(axes, target, xs, estimates, divisor)
-    return curve.figure
-
-
-def throughput_by(points: Sequence[Point], key: str, *, width_px: float = WIDE_PX) -> Figure | None:
-    """Draw predicted throughput against a swept number, with its 95% band and what limits.
-
-    Returns
-    -------
-    Figure or None
-        None where there are fewer than two points.
-    """
-    if len(points) < 2:
-        return None
-    found = sorted(((float(each.given[key]), each) for each in points), key=lambda pair: pair[0])
-    return _Curve(found, key=key, width_px=width_px).figure
-
-
-class _Curve:
-    """Throughput against a setting: axes, band, line and the strip of what limits."""
-
-    def __init__(self, found: list[tuple[float, Point]], *, key: str, width_px: float) -> None:
-        self.xs = xs = [x for x, _ in found]
-        self.estimates = [point.throughput_rps for _, point in found]
-        top_rps = max(e.high for e in self.estimates)
-        unit = rate_unit(top_rps)
-        self.divisor = unit.divisor
-        narrow = width_px < 480
-        with house_style():
-            self.figure, axes = new_figure(
-                width_px, 330 if narrow else 350, left=38, right=14, top=44, bottom=72
-            )
-            self.axes = axes
-            top = (1.2 * top_rps / unit.divisor) or 1.0
-            ticks = [t for t in round_ticks(top, about=4 if narrow else 5) if t <= top]
-            axes.set_ylim(0, top)
-            _setting_axis(axes, xs, width_px - 52, key=key)
-            fixed_ticks(axes, "y", ticks, lambda value: f"{value:g}")
-            horizontal_grid(axes)
-            shaded = shade_ranges(axes, xs, [is_outside(p) for _, p in found])
-            _band_and_line(axes, xs, self.estimates, unit.divisor)
-            _limit_strip(axes, xs, [p.bottleneck for _, p in found], width_px)
-            grey = ["grey: not calibrated" if narrow else "grey: outside the calibrated range"]
-            band = "band: 95%" if narrow else "band: 95% interval"
-            notes = [band, "strip: what limits", *(grey if shaded else [])]
-            prefix = unit.symbol.strip().removesuffix("/s")
-            name = f"Throughput, {prefix} requests/s".replace("  ", " ")
-            header(self.figure, name, " · ".join(notes))
+        figure, axes = new_figure(
+            width_px, 330 if narrow else 350, left=38, right=14, top=44, bottom=72
+        )
+        top = (1.2 * top_rps / unit.divisor) or 1.0
+        ticks = [t for t in round_ticks(top, about=4 if narrow else 5) if t <= top]
+        axes.set_ylim(0, top)
+        _setting_axis(axes, xs, width_px - 52, key=key)
+        fixed_ticks(axes, "y", ticks, lambda value: f"{value:g}")
+        horizontal_grid(axes)
+        shaded = shade_ranges(axes, xs, [is_outside(p) for _, p in found])
+        _band_and_line(axes, xs, estimates, unit.divisor)
+        _limit_strip(axes, xs, [p.bottleneck for _, p in found], width_px)
+        if key == SETTING:
+            _mark_cores(axes, answer, xs, axes.get_ylim()[1])
+        if isinstance(answer, Recommended):
+            _mark_knee(axes, answer, xs, estimates, unit.divisor)
+            _mark_chosen(axes, answer, xs, estimates, unit.divisor)
+        grey = ["grey: not calibrated" if narrow else "grey: outside the calibrated range"]
+        band = "band: 95%" if narrow else "band: 95% interval"
+        notes = [band, "strip: what limits", *(grey if shaded else [])]
+        prefix = unit.symbol.strip().removesuffix("/s")
+        name = f"Throughput, {prefix} requests/s".replace("  ", " ")
+        header(figure, name, " · ".join(notes))
+    return figure
 
 
 def _band_and_line(axes: Axes, xs: list[float], estimates: list[Estimate], divisor: float) -> None:

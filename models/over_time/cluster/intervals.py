@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from forecache.sim.statistics import Estimate
+from forecache.sim.statistics import exactly as exactly
 
 from ...prediction.predict import DRAWS
 
@@ -62,11 +63,6 @@ class Outcomes:
             for good, differ in self._otherwise.items()
             if differ
         ]
-
-
-def exactly(seconds: float) -> Estimate:
-    """A time of which nothing is uncertain."""
-    return Estimate(seconds, seconds, seconds)
 
 
 def with_interval_of(seconds: float, found: Estimate) -> Estimate:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from forecache.sim.statistics import Estimate
 
 from ..document import PLOT_PX, WIDE_PX, Column, Figure, Part, Section, Text, TextTable, words
-from ..text.facets import Facets, evenly, facets
+from ..text.curves import Curves, curves_of, evenly
 from ..text.formats import UNKNOWN, block, listed, quantity, sentence
 from ..text.settings import setting_name, value_text
 from . import drawing
@@ -19,7 +19,7 @@ _THOUSANDS = {"k": "thousands", "M": "millions", "G": "billions"}
 """In which things are counted."""
 
 
-class Swept(NamedTuple):
+class CurveQuantity(NamedTuple):
     """A quantity of all points of a sweep."""
 
     name: str
@@ -29,9 +29,9 @@ class Swept(NamedTuple):
     values: Sequence[Estimate | None]
 
 
-def sweep_figures(
+def curve_figures(
     given: Sequence[Mapping[str, Any]],
-    quantities: Sequence[Swept],
+    quantities: Sequence[CurveQuantity],
     *,
     aside: Sequence[bool] = (),
 ) -> list[Figure]:
@@ -46,7 +46,7 @@ def sweep_figures(
     """
     figures: list[Figure] = []
     for name, heading, unit, values in quantities:
-        made = facets(heading, unit, given, values, aside=aside)
+        made = curves_of(heading, unit, given, values, aside=aside)
         if made is None:
             continue
         by = [setting_name(key) for key in (made.axis, made.lines, made.panels) if key]
@@ -56,7 +56,7 @@ def sweep_figures(
         figures.append(
             Figure(
                 name,
-                drawing("swept", made),
+                drawing("curves", made),
                 title=title,
                 caption=" ".join(sentence(note) for note in notes if note),
                 label=f"Predicted {title[:1].lower()}{title[1:]}: {_spoken(made, unit)}.",
@@ -73,32 +73,27 @@ _TOGETHER = (
 )
 
 
-def exactly(value: float) -> Estimate:
-    """A number without an interval."""
-    return Estimate(value, value, value)
-
-
-def _spoken(made: Facets, unit: str) -> str:
+def _spoken(made: Curves, unit: str) -> str:
     """What a screen reader says: where each line begins and ends."""
     return "; ".join(
         f"{' '.join(word for word in (panel, name, 'from') if word)} "
         f"{quantity(curve[0].estimate.value, unit)} at {value_text(curve[0].x)} to "
         f"{quantity(curve[-1].estimate.value, unit)} at {value_text(curve[-1].x)}"
-        for panel, lines in made.curves.items()
+        for panel, lines in made.by_panel.items()
         for name, curve in lines.items()
     )
 
 
-def _sketch(made: Facets, title: str) -> Part:
+def _sketch(made: Curves, title: str) -> Part:
     """A row for each line, a cell for each value: how high it is, and its number."""
     unit, highest = made.unit, max(each.value for each in made.values) or 1.0
     symbol = unit.symbol.strip()
-    rows = [(panel, name) for panel, lines in made.curves.items() for name in lines]
+    rows = [(panel, name) for panel, lines in made.by_panel.items() for name in lines]
     cells = {
         (panel, name, value_text(each.x)): (
             f"{block(each.estimate.value / highest)} {unit.number(each.estimate.value)}"
         )
-        for panel, lines in made.curves.items()
+        for panel, lines in made.by_panel.items()
         for name, curve in lines.items()
         for each in curve
     }

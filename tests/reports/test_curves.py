@@ -11,9 +11,9 @@ from rich.console import Console
 from forecache.models.advice.node_answers import Simulated
 from forecache.reports.builders import document
 from forecache.reports.document import Figure, figures_in
-from forecache.reports.figures import swept
+from forecache.reports.figures import curves
 from forecache.reports.terminal import print_answer
-from forecache.reports.text.facets import MOST_LINES, Facets, facets
+from forecache.reports.text.curves import MOST_LINES, Curves, curves_of
 from forecache.sim.statistics import Estimate
 from tests.made_points import PROVENANCE, about, made_head, made_point
 
@@ -51,13 +51,13 @@ def figures(result: Simulated) -> list[Figure]:
     return [each for each in figures_in(document(result).sections) if each.name != "stages"]
 
 
-def laid_out(**columns: Any) -> Facets:
-    """Facets of the product of some columns, by a rate that rises with the place of each value."""
+def laid_out(**columns: Any) -> Curves:
+    """Curves of the product of some columns, by a rate that rises with the place of each value."""
     given: list[dict[str, Any]] = [{}]
     for key, values in columns.items():
         given = [each | {key: value} for each in given for value in values]
     places = [sum(list(columns[k]).index(v) for k, v in each.items()) for each in given]
-    made = facets("Throughput", "1/s", given, [about(1e4 * (1 + place)) for place in places])
+    made = curves_of("Throughput", "1/s", given, [about(1e4 * (1 + place)) for place in places])
     assert made is not None
     return made
 
@@ -65,7 +65,7 @@ def laid_out(**columns: Any) -> Facets:
 def test_numbers_go_along_the_axis_hosts_make_panels_and_versions_lines() -> None:
     made = laid_out(host=HOSTS, engine_version=VERSIONS, io_threads=THREADS)
     assert (made.axis, made.lines, made.panels) == ("io_threads", "engine_version", "host")
-    assert list(made.curves) == list(HOSTS)
+    assert list(made.by_panel) == list(HOSTS)
     assert made.names == list(VERSIONS)
     assert made.xs == list(THREADS)
     assert made.left_out == ""
@@ -79,7 +79,7 @@ def test_of_two_numbers_the_one_with_more_values_goes_along_the_axis() -> None:
 @pytest.mark.parametrize("threads", [lambda n: n // 10, lambda n: min(n // 10, 2)])
 def test_fields_that_vary_as_one_are_one(threads: Callable[[int], int]) -> None:
     given = [{"clients": n, "threads": threads(n), "host": h} for h in HOSTS for n in (10, 20, 30)]
-    made = facets("Throughput", "1/s", given, [about(1.0 + n) for n in range(6)])
+    made = curves_of("Throughput", "1/s", given, [about(1.0 + n) for n in range(6)])
     assert made is not None
     assert (made.axis, made.lines, made.panels) == ("clients", "host", "")
 
@@ -94,7 +94,7 @@ def test_of_four_fields_the_one_that_matters_least_is_held_and_said() -> None:
                         {"tls": tls, "engine_version": version, "host": host, "n": threads}
                     )
                     values.append(about(rate(host, version, threads) * (0.99 if tls else 1.0)))
-    made = facets("Throughput", "1/s", given, values)
+    made = curves_of("Throughput", "1/s", given, values)
     assert made is not None
     assert (made.axis, made.lines, made.panels) == ("n", "engine_version", "host")
     assert made.left_out == "drawn at tls no"
@@ -111,10 +111,10 @@ def test_more_lines_than_can_be_told_apart_are_thinned_with_both_ends() -> None:
 
 def test_what_is_not_known_is_no_point_and_nothing_to_compare_no_figure() -> None:
     given = [{"n": 1}, {"n": 2}, {"n": 3}]
-    made = facets("p99", "ms", given, [about(1.0), None, about(3.0)])
+    made = curves_of("p99", "ms", given, [about(1.0), None, about(3.0)])
     assert made is not None
     assert made.xs == [1, 3]
-    assert facets("p99", "ms", given, [None, None, about(3.0)]) is None
+    assert curves_of("p99", "ms", given, [None, None, about(3.0)]) is None
 
 
 def test_every_panel_has_the_lines_with_their_values() -> None:
@@ -156,9 +156,9 @@ def test_without_numbers_there_are_dots_with_bars() -> None:
 
 def test_an_interval_without_an_end_goes_to_the_top_of_the_axis() -> None:
     given = [{"n": n, "host": host} for host in HOSTS for n in (1, 2)]
-    made = facets("p99", "ms", given, [Estimate(1.0, 0.5, float("inf"))] * 3 + [about(2.0)])
+    made = curves_of("p99", "ms", given, [Estimate(1.0, 0.5, float("inf"))] * 3 + [about(2.0)])
     assert made is not None
-    [axes] = swept(made, width_px=700).axes
+    [axes] = curves(made, width_px=700).axes
     assert axes.get_ylim()[1] < 10
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..text.facets import Facets, SweptValue
+from ..text.curves import CurvePoint, Curves
 from ..text.formats import is_number
 from ..text.settings import setting_name, value_text
 from .canvas import (
@@ -49,26 +49,26 @@ _UNEVEN = 10.0
 """Steps along the axis that differ by more than this factor are readable on a logarithmic one."""
 
 
-def swept(facets: Facets, *, width_px: float = WIDE_PX) -> Figure:
+def curves(drawn: Curves, *, width_px: float = WIDE_PX) -> Figure:
     """Draw a sweep as curves with bands; where no field is a number, as dots with bars.
 
     All panels have the same axes. Markers are hollow where something else than the server limits.
     """
     with house_style():
-        return _curves(facets, width_px) if facets.numeric else _dots(facets, width_px)
+        return _lines(drawn, width_px) if drawn.numeric else _dots(drawn, width_px)
 
 
 def _laid_out(
-    facets: Facets, width_px: float, *, columns: int, left_px: float, plot_px: float
+    drawn: Curves, width_px: float, *, columns: int, left_px: float, plot_px: float
 ) -> tuple[Figure, list[tuple[Axes, float]]]:
     """A figure with axes for every panel, and how wide each of them is in pixels."""
-    count = len(facets.curves)
-    right_px = max((_label_px(name) + 10 for name in facets.names if name), default=14.0)
-    title_px = 24.0 if facets.panels else 0.0
+    count = len(drawn.by_panel)
+    right_px = max((_label_px(name) + 10 for name in drawn.names if name), default=14.0)
+    title_px = 24.0 if drawn.panels else 0.0
     row_px, column_px = title_px + plot_px + _BOTTOM_PX, width_px / columns
     height_px = _TOP_PX + math.ceil(count / columns) * row_px
     made: list[tuple[Axes, float]] = []
-    for place, name in enumerate(facets.curves):
+    for place, name in enumerate(drawn.by_panel):
         row, column = divmod(place, columns)
         top_px = _TOP_PX + row * row_px + title_px
         margins = {
@@ -83,7 +83,7 @@ def _laid_out(
             axes = add_axes(figure, **margins)
         span_px = column_px - left_px - right_px
         made.append((axes, span_px))
-        if facets.panels:
+        if drawn.panels:
             title = shortened(name, column_px - left_px)
             axes.set_title(title, loc="left", fontsize=TEXT_PX, weight="bold", color=INK)
     return figure, made
@@ -93,19 +93,19 @@ def _label_px(name: str) -> float:
     return min(_MOST_LABEL_PX, text_width_px(name))
 
 
-def _say(figure: Figure, facets: Facets, *, interval: str, scale: str = "") -> None:
+def _say(figure: Figure, drawn: Curves, *, interval: str, scale: str = "") -> None:
     """Write what is drawn above the panels."""
-    curves = [curve for lines in facets.curves.values() for curve in lines.values()]
+    every = [curve for lines in drawn.by_panel.values() for curve in lines.values()]
     notes = [
-        f"lines: {setting_name(facets.lines)}" if facets.lines and facets.numeric else "",
-        f"{interval}: 95%" if any(each.high > each.low for each in facets.values) else "",
-        "hollow: limited elsewhere" if any(x.aside for c in curves for x in c) else "",
+        f"lines: {setting_name(drawn.lines)}" if drawn.lines and drawn.numeric else "",
+        f"{interval}: 95%" if any(each.high > each.low for each in drawn.values) else "",
+        "hollow: limited elsewhere" if any(x.aside for curve in every for x in curve) else "",
     ]
-    title = f"{facets.title}, {facets.unit.symbol.strip()}{scale}"
+    title = f"{drawn.title}, {drawn.unit.symbol.strip()}{scale}"
     header(figure, title, " · ".join(note for note in notes if note))
 
 
-def _marks(axes: Axes, curve: Sequence[SweptValue], xs: Sequence[float], ys: Sequence[float],
+def _marks(axes: Axes, curve: Sequence[CurvePoint], xs: Sequence[float], ys: Sequence[float],
            place: int) -> None:  # fmt: skip
     """Draw the marker of each value of a line."""
     colour = _COLOURS[place]
@@ -120,24 +120,24 @@ def _marks(axes: Axes, curve: Sequence[SweptValue], xs: Sequence[float], ys: Seq
 # --- over numbers ---------------------------------------------------------------------------------
 
 
-def _curves(facets: Facets, width_px: float) -> Figure:
-    count = len(facets.curves)
+def _lines(drawn: Curves, width_px: float) -> Figure:
+    count = len(drawn.by_panel)
     columns = max(1, min(count, int(width_px / _LEAST_PANEL_PX)))
-    plot_px, divisor = 190.0 if count > 1 else 240.0, facets.unit.divisor
-    figure, made = _laid_out(facets, width_px, columns=columns, left_px=46, plot_px=plot_px)
-    ends = [end for each in facets.values for end in (each.low, each.value, each.high)]
+    plot_px, divisor = 190.0 if count > 1 else 240.0, drawn.unit.divisor
+    figure, made = _laid_out(drawn, width_px, columns=columns, left_px=46, plot_px=plot_px)
+    ends = [end for each in drawn.values for end in (each.low, each.value, each.high)]
     positive = [end / divisor for end in ends if is_number(end) and end > 0] or [1.0]
     low, high = min(positive), max(positive)
-    if not facets.is_time and high < _LINEAR * low:
+    if not drawn.is_time and high < _LINEAR * low:
         low = high
-    for (axes, span_px), lines in zip(made, facets.curves.values(), strict=True):
-        _along(axes, facets, span_px)
+    for (axes, span_px), lines in zip(made, drawn.by_panel.values(), strict=True):
+        _along(axes, drawn, span_px)
         value_axis(axes, low, high)
         horizontal_grid(axes)
         bottom, top = axes.get_ylim()
         labels = []
         for name, curve in lines.items():
-            place = facets.names.index(name)
+            place = drawn.names.index(name)
             colour, xs = _COLOURS[place], [each.x for each in curve]
             values = [each.estimate.value / divisor for each in curve]
             lows = [max(each.estimate.low / divisor, bottom) for each in curve]
@@ -151,16 +151,16 @@ def _curves(facets: Facets, width_px: float) -> Figure:
             axes.plot(xs, values, color=colour, linewidth=1.6, zorder=3, clip_on=False)
             _marks(axes, curve, xs, values, place)
             labels.append((shortened(name, _label_px(name)), values[-1], colour))
-        if facets.lines:
+        if drawn.lines:
             label_ends(axes, labels, plot_px)
     logarithmic = made[0][0].get_yscale() == "log"
-    _say(figure, facets, interval="band", scale=", log scale" if logarithmic else "")
+    _say(figure, drawn, interval="band", scale=", log scale" if logarithmic else "")
     return figure
 
 
-def _along(axes: Axes, facets: Facets, span_px: float) -> None:
+def _along(axes: Axes, drawn: Curves, span_px: float) -> None:
     """Scale the horizontal axis: as logarithms where the steps between values are very uneven."""
-    xs = [float(x) for x in facets.xs]
+    xs = [float(x) for x in drawn.xs]
     steps = [after - before for before, after in pairwise(xs)]
     gap_px = max(22.0, *(text_width_px(value_text(x)) + 6 for x in xs))
     if xs[0] > 0 and max(steps) > _UNEVEN * min(steps):
@@ -174,26 +174,26 @@ def _along(axes: Axes, facets: Facets, span_px: float) -> None:
         axes.set_xlim(xs[0] - pad, xs[-1] + pad)
         ticks = thinned(xs, span_px, gap_px=gap_px)
     fixed_ticks(axes, "x", ticks, value_text)
-    axes.set_xlabel(setting_name(facets.axis), labelpad=2)
+    axes.set_xlabel(setting_name(drawn.axis), labelpad=2)
 
 
 # --- over words -----------------------------------------------------------------------------------
 
 
-def _dots(facets: Facets, width_px: float) -> Figure:
+def _dots(drawn: Curves, width_px: float) -> Figure:
     """A row for each value of the axis, in it a dot with a bar for each line."""
-    names, divisor = facets.names, facets.unit.divisor
-    texts = [shortened(value_text(x), _MOST_ROW_PX) for x in facets.xs]
+    names, divisor = drawn.names, drawn.unit.divisor
+    texts = [shortened(value_text(x), _MOST_ROW_PX) for x in drawn.xs]
     row = len(names) + 0.7
     figure, made = _laid_out(
-        facets, width_px, columns=1, left_px=max(map(text_width_px, texts)) + 12,
+        drawn, width_px, columns=1, left_px=max(map(text_width_px, texts)) + 12,
         plot_px=_LINE_PX * row * len(texts),
     )  # fmt: skip
-    finite = [x for each in facets.values for x in (each.value, each.high) if is_number(x)]
+    finite = [x for each in drawn.values for x in (each.value, each.high) if is_number(x)]
     highest = max(finite) / divisor or 1.0
     ticks = [tick for tick in round_ticks(highest, about=4) if tick <= 1.04 * highest]
     middles = [row * (place + 0.5) for place in range(len(texts))]
-    for (axes, _), lines in zip(made, facets.curves.values(), strict=True):
+    for (axes, _), lines in zip(made, drawn.by_panel.values(), strict=True):
         axes.set_xlim(0, 1.04 * highest)
         axes.set_ylim(row * len(texts), 0)
         fixed_ticks(axes, "x", ticks, lambda value: f"{value:g}")
@@ -203,7 +203,7 @@ def _dots(facets: Facets, width_px: float) -> Figure:
         axes.spines["left"].set_visible(False)
         for name, curve in lines.items():
             place = names.index(name)
-            ys = [row * facets.xs.index(each.x) + place + 0.85 for each in curve]
+            ys = [row * drawn.xs.index(each.x) + place + 0.85 for each in curve]
             lows = [each.estimate.low / divisor for each in curve]
             highs = [min(each.estimate.high / divisor, 1.04 * highest) for each in curve]
             values = [each.estimate.value / divisor for each in curve]
@@ -214,5 +214,5 @@ def _dots(facets: Facets, width_px: float) -> Figure:
                     shortened(name, _label_px(name)), (high, y), xytext=(6, 0),
                     textcoords="offset points", va="center", color=_COLOURS[place],
                 )  # fmt: skip
-    _say(figure, facets, interval="bar")
+    _say(figure, drawn, interval="bar")
     return figure

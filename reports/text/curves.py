@@ -20,7 +20,7 @@ _PANEL_FIELD = "host"
 
 
 @dataclass(frozen=True)
-class SweptValue:
+class CurvePoint:
     """What is predicted at one point of a line."""
 
     x: Any
@@ -31,7 +31,7 @@ class SweptValue:
 
 
 @dataclass(frozen=True)
-class Facets:
+class Curves:
     """A quantity over up to three swept fields.
 
     Attributes
@@ -40,7 +40,7 @@ class Facets:
         The fields; empty where there is none.
     xs
         Values along the axis, in ascending order if they are numbers, else as in the file.
-    curves
+    by_panel
         By the text of a panel's value, by the text of a line's value.
     left_out
         What of the sweep is not drawn, in a sentence; empty if everything is.
@@ -52,7 +52,7 @@ class Facets:
     lines: str
     panels: str
     xs: Sequence[Any]
-    curves: Mapping[str, Mapping[str, Sequence[SweptValue]]]
+    by_panel: Mapping[str, Mapping[str, Sequence[CurvePoint]]]
     left_out: str
 
     @property
@@ -68,23 +68,23 @@ class Facets:
     @property
     def names(self) -> list[str]:
         """Names of the lines in all panels, each once."""
-        return list(dict.fromkeys(name for lines in self.curves.values() for name in lines))
+        return list(dict.fromkeys(name for lines in self.by_panel.values() for name in lines))
 
     @property
     def values(self) -> list[Estimate]:
         """Everything that is drawn."""
-        every = (curve for lines in self.curves.values() for curve in lines.values())
+        every = (curve for lines in self.by_panel.values() for curve in lines.values())
         return [each.estimate for curve in every for each in curve]
 
 
-def facets(
+def curves_of(
     title: str,
     unit: str,
     given: Sequence[Mapping[str, Any]],
     values: Sequence[Estimate | None],
     *,
     aside: Sequence[bool] = (),
-) -> Facets | None:
+) -> Curves | None:
     """Lay a sweep out as curves.
 
     The number with the most values goes along the axis; without numbers the field with the most
@@ -100,7 +100,7 @@ def facets(
 
     Returns
     -------
-    Facets or None
+    Curves or None
         None where fewer than two values of any field are known.
     """
     keys = list(dict.fromkeys(key for fields in given for key in fields))
@@ -132,16 +132,16 @@ def facets(
             rows = [row for row in rows if value_text(row[0].get(key)) in kept]
             left_out.append(f"{most} of {count} values of {setting_name(key)}")
     xs = sorted(swept[axis]) if axis in numbers else swept[axis]
-    curves: dict[str, dict[str, list[SweptValue]]] = {}
+    curves: dict[str, dict[str, list[CurvePoint]]] = {}
     for fields, value, flag in rows:
         panel, line = (value_text(fields.get(key)) if key else "" for key in (panels, lines))
         curve = curves.setdefault(panel, {}).setdefault(line, [])
-        curve.append(SweptValue(fields.get(axis), value, flag))
+        curve.append(CurvePoint(fields.get(axis), value, flag))
     for by_line in curves.values():
         for curve in by_line.values():
             curve.sort(key=lambda each: xs.index(each.x))
     highest = max(value.value for _, value, _ in rows)
-    return Facets(
+    return Curves(
         title, quantity_unit(unit, highest), axis, lines, panels, xs, curves, "; ".join(left_out)
     )  # fmt: skip
 
