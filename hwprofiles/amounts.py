@@ -20,6 +20,8 @@ class _Dimension(NamedTuple):
     """What a field may hold, in a sentence about one that holds something else."""
     units: Mapping[str, Fraction | int]
     """What a number before each unit is multiplied by."""
+    whole: str = ""
+    """What a field of whole numbers may hold, where that is less."""
 
 
 _PREFIXES = list(enumerate("kmgt", 1))
@@ -30,6 +32,7 @@ _DECIMAL = {f"{letter}b": 1000**n for n, letter in _PREFIXES}
 _COUNT = _Dimension(
     "a number, such as 0.8, 80% or 50k",
     {"": 1, "%": Fraction(1, 100), "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9},
+    "an integer, such as 4, 50k or 1.2M",
 )
 _RATE = _Dimension(
     "a number a second, such as 50k or 1.2M",
@@ -40,9 +43,17 @@ _TIME = _Dimension(
     {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "sec": 10**9}
     | {"m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9},
 )
-_SIZE = _Dimension("a size, such as 512, 10KB or 1.5Gi", {"b": 1} | _THOUSANDS | _BINARY)
+_SIZE = _Dimension(
+    "a size, such as 512, 10KB or 1.5Gi",
+    {"b": 1} | _THOUSANDS | _BINARY,
+    "a whole number of bytes, such as 512, 10KB or 1.5Gi",
+)
 _DECIMAL_SIZE = _Dimension("a size, such as 500MB or 1.5TB", dict(_SIZE.units) | _DECIMAL)
-_CORES = _Dimension("a number of cores, such as 1.5 or 1500m", {"": 1, "m": Fraction(1, 1000)})
+_CORES = _Dimension(
+    "a number of cores, such as 1.5 or 1500m",
+    {"": 1, "m": Fraction(1, 1000)},
+    "a whole number of cores, such as 2 or 2000m",
+)
 _CLOCK = _Dimension("a clock, such as 3.1GHz", {"mhz": 1, "ghz": 1000})
 _BANDWIDTH = _Dimension(
     "a bandwidth, such as 10Gbps",
@@ -87,9 +98,7 @@ def number_in(text: str, fields: Sequence[str]) -> float | int | None:
 def valid_number(fields: Sequence[str], *, whole: bool) -> str:
     """What a field may hold that is a number, or a whole one."""
     dimension, _ = _dimension(fields)
-    if whole and dimension is _COUNT:
-        return "an integer, such as 4, 50k or 1.2M"
-    return dimension.valid
+    return dimension.whole if whole and dimension.whole else dimension.valid
 
 
 def _dimension(fields: Sequence[str]) -> tuple[_Dimension, str]:

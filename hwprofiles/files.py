@@ -334,8 +334,11 @@ def _first_problem(model: type[BaseModel], data: object, error: ValidationError,
         return f"{tagged}{more}"
     names = [str(part) for part in path]
     valid = " or ".join(dict.fromkeys(valid_text(problem, names) for problem in problems))
-    if kinds == {"model_type"} and len(below := _fields_at(model, path)) <= MOST_WRITTEN:
-        valid += f" with {', '.join(sorted(below))}"
+    if kinds == {"model_type"}:
+        below = _fields_at(model, path)
+        few = len(below) <= MOST_WRITTEN
+        names = ", ".join(sorted(below)) if few else "fields that docs/scenario.md lists"
+        valid += f" with {names}"
     found = _short(problems[0]["input"])
     where = f"field '{field}'" if [*above, *path] else field
     return f"{where}: found {found}; valid is {valid}{more}."
@@ -433,8 +436,8 @@ _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 def valid_text(problem: Mapping[str, Any], fields: Sequence[str] = ()) -> str:
     """What a problem's field should have held; the names on the way say what a number is of."""
     context = problem.get("ctx") or {}
-    if problem["type"] in ("int_type", "float_type") and isinstance(problem["input"], str):
-        return valid_number(fields, whole=problem["type"] == "int_type")
+    if problem["type"] in ("int_type", "float_type", "int_from_float"):
+        return valid_number(fields, whole=problem["type"] != "float_type")
     if problem["type"] == "value_error":
         return str(context.get("error", problem["msg"])).rstrip(".")
     if problem["type"] in ("literal_error", "enum"):
@@ -447,7 +450,9 @@ def valid_text(problem: Mapping[str, Any], fields: Sequence[str] = ()) -> str:
         return f"{bound} {limit} item{'s' if limit != 1 else ''}"
     for name, words in _BOUNDS.items():
         if name in context:
-            bound = context[name]
+            bound, found = context[name], problem["input"]
+            if bound == 1 and name in ("le", "lt") and 1 < found < 100:
+                return f"{words} 1, or {found:g}%"
             return f"{words} {bound:,}" if isinstance(bound, int) else f"{words} {bound:,.10g}"
     message = str(problem["msg"]).removeprefix("Tuple should have ").removeprefix("Value error, ")
     for prefix in ("Input should be a valid ", "Input should be "):
@@ -518,7 +523,8 @@ def _as_written(
         if value == "auto" and _takes(annotation, "automatic"):
             return "automatic"
         number = number_in(value, fields)
-        return value if number is None else number
+        part = isinstance(number, float) and not _takes(annotation, float)
+        return value if number is None or part else number
     return value
 
 

@@ -34,8 +34,9 @@ file, wherever the command runs; in a mapping from Python it is relative to the 
 
 A number may have a unit: `value_bytes: 10KB`, `think_us: 2ms`, `rate_rps: 50k`, `growth_per_year:
 30%`, `cpu_quota_cores: 1500m`, `maxmemory_bytes: 1.5Gi`. It is converted into the unit in the name
-of its field; a unit of something else is refused. Bytes count as in redis.conf: `1k` is 1,000
-bytes, `1kb` and `1Ki` are 1,024; in fields in GB of 10^9 bytes, KB, MB and TB are decimal too. A
+of its field; a unit of something else is refused. Bytes count as in redis.conf, in capitals or
+not: `k`, `m`, `g` and `t` are of 1,000; `kb`, `mb`, `gb`, `tb`, `Ki`, `KiB` and so on of 1,024.
+Only in fields in GB of 10^9 bytes are `KB` to `TB` of 1,000. Sizes in bytes are whole numbers. A
 list where one value belongs is a sweep (`io_threads: [1, 2, 4]`), and one value where a list
 belongs is a list of one. `engine: valkey 9.1` is an engine with its version. `auto` is short for
 `automatic`. A rate without `arrival` is that of an open loop. A scenario may also be JSON.

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from forecache.hwprofiles.files import as_written, did_you_mean, is_sweep
 from forecache.hwprofiles.named_files import read_with_files
 from forecache.sim.errors import InputError
+from forecache.sim.words import any_of
 
 NODE = "node"
 """One node in a steady state: what a file without `kind` is about."""
@@ -94,13 +95,17 @@ def _named(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def check_kind(data: Mapping[str, Any], *, file: str, valid: Sequence[str]) -> str:
+def check_kind(
+    data: Mapping[str, Any], *, file: str, valid: Sequence[str], guessed: bool = False
+) -> str:
     """The kind of a scenario.
 
     Parameters
     ----------
     valid
         Kinds that the caller can answer.
+    guessed
+        Whether the kind was not in the file and follows from its fields.
 
     Raises
     ------
@@ -111,9 +116,10 @@ def check_kind(data: Mapping[str, Any], *, file: str, valid: Sequence[str]) -> s
     if isinstance(kind, str) and kind in valid:
         return kind
     found = f"{file}: field 'kind': found {kind!r}"
-    if "kind" not in data:
-        found = f"{file}: found the fields of kind {kind}"
     words = " or ".join(f"{name} (or no kind)" if name == NODE else name for name in valid)
+    if guessed or "kind" not in data:
+        found = f"{file}: found the fields of kind {kind}"
+        words = f"a file of kind {any_of(valid)}"
     if isinstance(kind, str) and kind in KINDS:
         raise InputError(
             f"{found}; valid here is {words}; `forecache {KINDS[kind].verb}` is for {kind}."
@@ -167,12 +173,14 @@ class ScenarioFile:
     """What messages call it: the path, or `scenario` of a mapping."""
     data: dict[str, Any]
     """Its fields, in which a field may be a sweep; numbers are in the units of their fields."""
+    kind_is_guessed: bool = False
+    """Whether the file had no kind: that among its fields is the one that they belong to."""
     all_threads: bool = False
     """Whether a node's `io_threads` is automatic, which is then not among the fields."""
 
     def kind(self, valid: Sequence[str]) -> str:
         """Which of the valid kinds it is of; refuses any other with an `InputError`."""
-        return check_kind(self.data, file=self.name, valid=valid)
+        return check_kind(self.data, file=self.name, valid=valid, guessed=self.kind_is_guessed)
 
 
 ScenarioSource = str | Path | Mapping[str, Any] | ScenarioFile
@@ -184,15 +192,15 @@ def read_scenario(source: ScenarioSource) -> ScenarioFile:
         return source
     name = "scenario" if isinstance(source, Mapping) else str(source)
     data = content_of(source)
-    kind = kind_of(data)
+    kind, guessed = kind_of(data), "kind" not in data
     if isinstance(kind, str) and kind in KINDS:
         data = as_written(KINDS[kind].schema, data)
         if kind != NODE:
             data = {"kind": kind, **data}
         elif data.get("io_threads") in _AUTOMATIC:
             data.pop("io_threads")
-            return ScenarioFile(name, data, all_threads=True)
-    return ScenarioFile(name, data)
+            return ScenarioFile(name, data, guessed, all_threads=True)
+    return ScenarioFile(name, data, guessed)
 
 
 _REGION_IN: dict[str, str | None] = {NODE: None, "cost": None, "plan": "choices"}

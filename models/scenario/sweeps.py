@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from forecache.hwprofiles.files import did_you_mean, is_sweep, parse
+from forecache.hwprofiles.files import did_you_mean, format_path, is_sweep, parse
 from forecache.sim.errors import InputError
 
 MOST_POINTS = 10_000
@@ -130,7 +130,7 @@ class Sweep:
         self.values = [
             _values(
                 given["sweep"],
-                field=f"{file}: field {_joined(path)}.sweep",
+                field=f"{file}: field '{format_path((*path, 'sweep'))}'",
                 unique="with" not in given,
             )
             for path, given in found
@@ -144,19 +144,23 @@ class Sweep:
             return number
         names = self.template.names
         other = str(found[number][1]["with"]).removeprefix("workload.")
-        field = f"{self.file}: field {_joined(self.template.paths[number])}"
+        path = self.template.paths[number]
+        field, its_sweep = (
+            f"{self.file}: field '{format_path((*path, name))}'" for name in ("with", "sweep")
+        )
         others = [name for place, name in enumerate(names) if place != number]
         if other not in others:
-            raise InputError(f"{field}.with: found {other!r}; {did_you_mean(other, others)}")
+            raise InputError(f"{field}: found {other!r}; {did_you_mean(other, others)}")
         lead, count = names.index(other), len(self.values[number])
         if "with" in found[lead][1]:
             raise InputError(
-                f"{field}.with: found {other!r}, which is with another itself; valid is that one."
+                f"{field}: found {other!r}, which is itself with {found[lead][1]['with']!r}; valid "
+                "is a sweep that is with none."
             )
         if len(self.values[lead]) != count:
             raise InputError(
-                f"{field}.sweep: found {count} values with the {len(self.values[lead])} of "
-                f"{other}; valid is as many."
+                f"{its_sweep}: found {count} values; valid are {len(self.values[lead])}, as of "
+                f"{other!r}."
             )
         return lead
 
@@ -203,7 +207,7 @@ def _values(given: Any, *, field: str, unique: bool) -> Sequence[Any]:
     if isinstance(given, np.ndarray) and given.ndim == 1:
         given = given.tolist()
     if not isinstance(given, list | tuple | range) or not given:
-        raise InputError(f"{field}: found {given!r}; valid is a list of at least one value.")
+        raise InputError(f"{field}: found {given!r}; valid is a list of values, such as [1, 2].")
     if isinstance(given, range):
         return given
     values = [value.item() if isinstance(value, np.generic) else value for value in given]
@@ -211,7 +215,7 @@ def _values(given: Any, *, field: str, unique: bool) -> Sequence[Any]:
     for value in values:
         known = _hashable(value)
         if unique and known in seen:
-            raise InputError(f"{field}: found a value twice, {value!r}.")
+            raise InputError(f"{field}: found {value!r} twice; valid is each value once.")
         seen.add(known)
     return values
 

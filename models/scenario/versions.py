@@ -43,9 +43,8 @@ class OfEngine(Record):
         if version is None:
             return value
         if (other := value.get("engine_version")) is not None:
-            raise FieldError(
-                "engine_version", found=other, valid=f"nothing beside {engine} {version}"
-            )
+            valid = f"'{version}' beside the engine '{engine} {version}', or nothing"
+            raise FieldError("engine_version", found=other, valid=valid)
         return {**value, "engine": engine, "engine_version": version}
 
 

@@ -93,7 +93,7 @@ def test_words_and_mappings_can_be_swept_and_fields_deep_inside() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ({**BASE, "io_threads": {"sweep": []}}, ["io_threads.sweep", "[]", "at least one value"]),
+        ({**BASE, "io_threads": {"sweep": []}}, ["io_threads.sweep", "[]", "a list of values"]),
         ({**BASE, "io_threads": {"sweep": 4}}, ["io_threads.sweep", "found 4", "list"]),
         ({**BASE, "io_threads": {"sweep": [1, 2, 1]}}, ["io_threads.sweep", "twice"]),
         ({**BASE, "io_threads": {"sweep": [1, 0]}}, ["io_threads", "found 0"]),
@@ -140,7 +140,7 @@ def test_words_and_mappings_can_be_swept_and_fields_deep_inside() -> None:
         ),
         (
             with_workload(value_bytes="big"),
-            ["'workload.value_bytes'", "'big'", "a size, such as"],
+            ["'workload.value_bytes'", "'big'", "a whole number of bytes, such as"],
         ),
         (with_workload(popularity={"zipf": -1}), ["'workload.popularity.zipf'", "-1"]),
         (with_workload(popularity={"zip": 1}), ["'workload.popularity'", "zipf", "hot_set"]),
