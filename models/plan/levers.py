@@ -168,7 +168,7 @@ def _of_bytes(plan: PlanScenario, offer: Offer) -> Iterator[_Change]:
     together = {"get": "mget", "set": "mset"}
     if operations.keys() & together.keys() and not operations.keys() & {*together.values()}:
         batches: dict[str, Any] = {
-            together[name]: {"a_second": asked.a_second / BATCH, "keys": BATCH}
+            together.get(name, name): {"a_second": asked.a_second / BATCH, "keys": BATCH}
             if name in together
             else asked.model_dump()
             for name, asked in operations.items()

@@ -16,7 +16,7 @@ from forecache.models.cost.bill import CLIENTS, REPLICAS
 from forecache.models.engines.profile import load_engine
 from forecache.models.plan.answer import plan
 from forecache.models.plan.bill import bill_lines, with_bill
-from forecache.models.plan.levers import bill_parts, find_levers, largest_part
+from forecache.models.plan.levers import _of_bytes, bill_parts, find_levers, largest_part
 from forecache.models.plan.offers import find_offers
 from forecache.models.plan.schema import PlanScenario
 from forecache.models.plan.shard import (
@@ -329,6 +329,14 @@ def test_where_nodes_are_most_of_the_bill_there_are_no_levers(here: Executor) ->
     assert find_levers(scenario, offer(scenario), best, seed=1, executor=here) == []
     best.bill_usd_per_month = None
     assert largest_part(best) is None
+
+
+def test_batches_leave_other_commands_as_they_are() -> None:
+    scenario = asked(demand__operations={"get": 1_000, "hgetall": 500})
+    [change] = [x for x in _of_bytes(scenario, offer(scenario)) if "MGET" in x.what]
+    [batched] = change.scenarios
+    found = batched.demand.operations.by_command
+    assert {name: each.a_second for name, each in found.items()} == {"mget": 100, "hgetall": 500}
 
 
 @pytest.mark.usefixtures("brief")
