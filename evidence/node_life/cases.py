@@ -1,4 +1,4 @@
-"""What is measured: scenarios of `kind: node_life`, which a driver makes happen and a model predicts.
+"""What is measured: scenarios of `kind: node_life`, which a driver makes happen.
 
 A case names its scenario's settings, data and demand. How long it lasts and which rate was kept is
 known after the measurement, and given to the prediction.
@@ -140,6 +140,16 @@ MASS = (
     _mass("hz 10", basic=True),
     _mass("hz 100", hz=100),
     _mass("effort 10", active_expire_effort=10),
+)
+
+GROWN_KEYS, GROWTH_S, GROWTH_LOOK_S, GROWTH_MORE_S = 270_000, 18.0, 0.1, 6.0
+GROWTH = (
+    Case(
+        "270,000 keys in 18 s",
+        data={"keys": GROWN_KEYS, "value_bytes": 100},
+        rate_rps=GROWN_KEYS / GROWTH_S,
+        basic=True,
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""Loads that a cache beside a database sees: reads that fill what they miss, and writes that expire.
+"""Loads of a cache beside a database: reads that fill what they miss, and writes that expire.
 
 One connection, pipelines of `AT_ONCE` commands at a steady rate. What was hit is counted by the
 server; the driver only needs to know which keys to fill, and when keys expire.
@@ -163,9 +163,7 @@ class Driver:
                 left_ms = max(1, round(1e3 * left_s))
                 self.expires_s[number] = now + left_ms / 1e3
                 digits = b"%d" % left_ms
-                parts.append(
-                    b"*5\r\n%b$2\r\nPX\r\n$%d\r\n%b\r\n" % (said, len(digits), digits)
-                )
+                parts.append(b"*5\r\n%b$2\r\nPX\r\n$%d\r\n%b\r\n" % (said, len(digits), digits))
         self._socket.sendall(b"".join(parts))
         left = len(numbers)
         tail = b""

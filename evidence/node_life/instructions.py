@@ -1,4 +1,4 @@
-"""Instructions that a key takes when it is evicted or expires, counted by running engines in valgrind.
+"""Instructions that a key takes when it is evicted or expires, counted in valgrind.
 
 Other machines' load changes what a key takes in time, but not its instructions. An evicted key is
 the difference between SETs of new keys at the limit and SETs of new keys without one. Keys that all
@@ -46,9 +46,7 @@ def count(engine: Engine, progress: Any) -> list[Row]:
         except EngineError as error:  # no such policy
             progress(f"{engine.id}: {policy} is left out ({error})")
             continue
-        rows.append(
-            {"engine": engine.id, "case": f"{policy}, {samples}", "tool": tool, **found}
-        )
+        rows.append({"engine": engine.id, "case": f"{policy}, {samples}", "tool": tool, **found})
         progress(f"{engine.id}: {policy}, {samples}: {found['evicted_key']}")
     found = _expired(engine)
     rows.append({"engine": engine.id, "case": "expiry", "tool": tool, **found})

@@ -15,16 +15,19 @@ import numpy as np
 from forecache.calibration.drive.connection import RespClient
 from forecache.calibration.drive.servers import EngineProcess
 from forecache.calibration.observe.readers.info import info_fields
+from forecache.hwprofiles.files import write_text_atomic
 from forecache.models.over_time.node_life.schema import NodeLife, TimeToLive
 from forecache.models.scenario.versions import version_numbers
 from forecache.models.scenario.workload import HotSetPopularity, Zipf, sizes_of
-from forecache.hwprofiles.files import write_text_atomic
 
 from ..counts.shipped import json_text
 from ..harness import Progress
 from ..live.engines import Engine
 from .cases import (
     EXPIRY,
+    GROWTH,
+    GROWTH_LOOK_S,
+    GROWTH_MORE_S,
     HITS,
     LOOK_S,
     MASS,
@@ -65,7 +68,10 @@ def run_cases(
 ) -> None:
     """Measure every case of every engine, and keep each row in a file as soon as it is there."""
     asked = [
-        (case, engine) for engine in engines for case in cases if case.of(engine.name, engine.version)
+        (case, engine)
+        for engine in engines
+        for case in cases
+        if case.of(engine.name, engine.version)
     ]
     with ProcessPoolExecutor(at_a_time) as pool:
         for row in pool.map(measure, *zip(*asked, strict=True)):
@@ -82,9 +88,10 @@ def hits(case: Case, engine: Engine) -> Row:
         for _ in range(WINDOWS):
             rates.append(driver.read_through(rate_rps=case.rate_rps, seconds=WINDOW_S))
             after = _counts(control)
-            windows.append({name: after[name] - before[name] for name in _TOTALS} | {
-                "keys": after["keys"], "used_memory": after["used_memory"]
-            })
+            windows.append(
+                {name: after[name] - before[name] for name in _TOTALS}
+                | {"keys": after["keys"], "used_memory": after["used_memory"]}
+            )
             before = after
         refused = driver.refused
     seconds = [WARM_S] + [WINDOW_S] * WINDOWS
@@ -150,10 +157,35 @@ def mass(case: Case, engine: Engine) -> Row:
     }
 
 
+def growth(case: Case, engine: Engine) -> Row:
+    """Used memory by keys, while keys come one after the other."""
+    looks: list[tuple[float, int, int]] = []
+    with _driven(case, engine) as (driver, control):
+        began = time.monotonic()
+
+        def look() -> None:
+            used = int(info_fields(control.info("memory"))["used_memory"])
+            looks.append((round(time.monotonic() - began, 3), int(control.command("DBSIZE")), used))
+
+        for first in range(0, driver.keys, AT_ONCE):
+            driver.write_keys(range(first, min(first + AT_ONCE, driver.keys)))
+            late_s = time.monotonic() - began - first / case.rate_rps
+            if late_s < 0.0:
+                time.sleep(-late_s)
+            if time.monotonic() - began > len(looks) * GROWTH_LOOK_S:
+                look()
+        loaded_s = time.monotonic() - began
+        while time.monotonic() - began < loaded_s + GROWTH_MORE_S:
+            time.sleep(GROWTH_LOOK_S)
+            look()
+    return {**_of(case, engine), "loaded_s": round(loaded_s, 2), "looks": looks}
+
+
 PARTS: dict[str, tuple[tuple[Case, ...], Callable[[Case, Engine], Row], int]] = {
     "hits": (HITS, hits, AT_A_TIME),
     "expiry": (EXPIRY, expiry, 1),
     "mass": (MASS, mass, 1),
+    "growth": (GROWTH, growth, AT_A_TIME),
 }
 
 _TOTALS = ("keyspace_hits", "keyspace_misses", "evicted_keys", "expired_keys")

@@ -7,20 +7,41 @@ from typing import Any
 
 import numpy as np
 
+from forecache.hwprofiles.catalogue import load_host
+from forecache.models.engines.generator import load_generator
 from forecache.models.footprint.weigh import baseline
 from forecache.models.layouts.generations import generation
-from forecache.models.over_time.node_life.run import run_node_life
+from forecache.models.over_time.node_life.run import _LOOK_INSTRUCTIONS, run_node_life
+from forecache.models.prediction.system import System
 from forecache.models.results.series import Run
+from forecache.models.step_times.command_times import command_times
+from forecache.models.step_times.workload_caches import shared_line_ns
 
 from ..harness import Progress
-from .cases import EXPIRY, HITS, MASS, MASS_TTL_S, REPORT_S, WARM_S, WINDOW_S, WINDOWS, Case, scenario_of
+from ..live import rounds
+from ..live.cpu_windows import TOOL, case_of_load
+from .cases import (
+    EXPIRY,
+    GROWTH,
+    GROWTH_LOOK_S,
+    GROWTH_MORE_S,
+    HITS,
+    KEYS,
+    MASS,
+    MASS_TTL_S,
+    REPORT_S,
+    WARM_S,
+    WINDOW_S,
+    WINDOWS,
+    Case,
+    scenario_of,
+)
+from .instructions import VALUE_BYTES
 
 Row = dict[str, Any]
 SEED = 1
-
-
-def _silent(_: str) -> None:
-    pass
+SEEDS = range(1, 4)
+"""Of hit ratios; the share of misses is that of draws."""
 
 
 def values(run: Run, name: str) -> np.ndarray:
@@ -29,6 +50,12 @@ def values(run: Run, name: str) -> np.ndarray:
         if series.name == name:
             return np.asarray(series.values)
     return np.zeros(len(run.times_s))
+
+
+def mean_hits(run: Run, *, after_s: float) -> float:
+    """Hit ratio from a time on."""
+    counted = np.asarray(run.times_s) > after_s + 1e-6
+    return round(float(values(run, "hits")[counted].mean()), 5)
 
 
 def _case(cases: tuple[Case, ...], row: Row) -> Case:
@@ -47,14 +74,22 @@ def of_hits(row: Row, host: str) -> Row:
     most = settings["maxmemory_bytes"]
     held = row["windows"][-1]["keys"]
     beside = said.pop("beside")
+    keys = said["keys"]
     for _ in range(2):
-        found = _hits(row, host, maxmemory_bytes=most)
-        most = round(beside + (most - beside) * held / found["keys"])
-    found = _hits(row, host, maxmemory_bytes=most)
-    return {**said, "of_as_many": {name: found[name] for name in ("hits", "keys", "evicted")}}
+        most = round(beside + (most - beside) * held / keys)
+        keys = _hits(row, host, maxmemory_bytes=most)["keys"]
+    found = [_hits(row, host, seed=seed, maxmemory_bytes=most) for seed in SEEDS]
+    return {
+        **said,
+        "of_as_many": {
+            "keys": round(float(np.mean([each["keys"] for each in found]))),
+            "hits": [each["hits"] for each in found],
+            "evicted": [each["evicted"] for each in found],
+        },
+    }
 
 
-def _hits(row: Row, host: str, **settings: Any) -> Row:
+def _hits(row: Row, host: str, *, seed: int = SEED, **settings: Any) -> Row:
     case = _case(HITS, row)
     case = replace(case, settings={**case.settings, **settings})
     scenario = scenario_of(
@@ -66,11 +101,11 @@ def _hits(row: Row, host: str, **settings: Any) -> Row:
         report_s=REPORT_S,
         stores_misses=True,
     )
-    run = run_node_life(scenario, SEED, _silent)
+    run = run_node_life(scenario, seed, None)
     counted = np.asarray(run.times_s) > WARM_S + REPORT_S / 2
     name, _, version = row["engine"].rpartition("-")
     return {
-        "hits": round(float(values(run, "hits")[counted].mean()), 5),
+        "hits": mean_hits(run, after_s=WARM_S),
         "keys": round(float(values(run, "keys")[-1])),
         "used_memory": round(float(values(run, "used memory")[-1])),
         "evicted": round(float(values(run, "evicted")[counted].sum() * REPORT_S)),
@@ -90,7 +125,7 @@ def of_expiry(row: Row, host: str) -> Row:
         report_s=0.5,
         demand={"rate_rps": row["rate_rps"], "mix": {"set": 1}},
     )
-    run = run_node_life(scenario, SEED, _silent)
+    run = run_node_life(scenario, SEED, None)
     counted = np.asarray(run.times_s) > row["warm_s"]
     stale, keys = values(run, "expired, still there")[counted], values(run, "keys")[counted]
     return {
@@ -113,7 +148,7 @@ def of_mass(row: Row, host: str) -> Row:
         report_s=step_s,
         events=[{"event": "load", "at_s": 0.0, "over_s": step_s, "ttl_s": MASS_TTL_S}],
     )
-    run = run_node_life(scenario, SEED, _silent)
+    run = run_node_life(scenario, SEED, None)
     times, keys = np.asarray(run.times_s), values(run, "keys")
     after = times > MASS_TTL_S
     gone = times[after & (keys < 0.5)]
@@ -130,13 +165,44 @@ def of_mass(row: Row, host: str) -> Row:
     }
 
 
-PREDICTED = {"hits": of_hits, "expiry": of_expiry, "mass": of_mass}
+def of_growth(row: Row, host: str) -> Row:
+    """Used memory by keys, and where the table of keys grows."""
+    case = _case(GROWTH, row)
+    scenario = scenario_of(
+        case,
+        row["engine"],
+        duration_s=row["loaded_s"] + GROWTH_MORE_S,
+        rate_rps=1.0,
+        host=host,
+        report_s=GROWTH_LOOK_S,
+        events=[{"event": "load", "at_s": 0.0, "over_s": row["loaded_s"]}],
+    )
+    run = run_node_life(scenario, SEED, None)
+    looks = zip(run.times_s, values(run, "keys"), values(run, "used memory"), strict=True)
+    return {"looks": [(round(at, 3), round(float(n)), round(float(b))) for at, n, b in looks]}
 
 
-def predict(part: str, rows: list[Row], host: str, progress: Progress) -> list[Row]:
+PREDICTED = {"hits": of_hits, "expiry": of_expiry, "mass": of_mass, "growth": of_growth}
+
+
+def predict_rows(part: str, rows: list[Row], host: str, progress: Progress) -> list[Row]:
     """All rows of a part, each with what was predicted of it."""
     found = []
     for row in rows:
         found.append({**row, "predicted": PREDICTED[part](row, host)})
-        progress(f"{row['engine']}: {row['case']}: {found[-1]['predicted']}"[:160])
+        progress(f"{row['engine']}: {row['case']}: predicted")
     return found
+
+
+def work_of(engine: str) -> Row:
+    """Instructions that the model takes an engine to execute for a key that goes, or stays."""
+    profile = rounds.shipped(engine)
+    # Instructions don't depend on the host.
+    system = System(load_host("r7g.2xlarge"), profile, load_generator(TOOL))
+    data = {"keys": KEYS, "key_bytes": 16, "value_bytes": VALUE_BYTES, "clients": 1}
+    inputs = system.inputs(case_of_load(profile, {**data, "mix": {"del": 1.0}}).scenario)
+    times = command_times(inputs, shared_ns=shared_line_ns(inputs))
+    return {
+        "going": round(times.execute_ns[0] / inputs.user_ns(1.0), 1),
+        "look": _LOOK_INSTRUCTIONS,
+    }
