@@ -53,7 +53,7 @@ MEASURED = Path("docs/accuracy/large-commands.json")
 ENGINES = Path("models/over_time/large_commands/engines")
 
 _NO_STRING_INSTRUCTIONS = 1 << 30
-_PLAIN = [
+PLAIN = [
     "env",
     "JE_MALLOC_CONF=quarantine:0,redzone:false,tcache:true",
     f"GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold={_NO_STRING_INSTRUCTIONS}"
@@ -145,7 +145,7 @@ def count_server(binary: Path) -> list[dict[str, Any]]:
     rows = []
     with tempfile.TemporaryDirectory(prefix="forecache-valgrind-") as folder:
         out = Path(folder) / "counts"
-        wrapper = [*_PLAIN, "valgrind", "--quiet", "--tool=callgrind"]
+        wrapper = [*PLAIN, "valgrind", "--quiet", "--tool=callgrind"]
         wrapper += [f"--callgrind-out-file={out}", f"--vgdb-prefix={folder}/vgdb"]
         with (
             EngineProcess(binary, config=config, wrapper=wrapper) as process,
@@ -210,7 +210,7 @@ def count_client(client: str, server: Path) -> list[dict[str, Any]]:
                 load = protocol_import("A", range(members), case.member_bytes)
                 send_all(process, load, replies=members)
                 out = Path(folder) / f"client-{members}-{case.member_bytes}"
-                run = [*_PLAIN, "valgrind", "--quiet", "--tool=callgrind"]
+                run = [*PLAIN, "valgrind", "--quiet", "--tool=callgrind"]
                 run.append(f"--callgrind-out-file={out}")
                 counted = {}
                 for name, text in (

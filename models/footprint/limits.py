@@ -7,7 +7,8 @@ service's limit instead: used memory up to maxmemory less what the service reser
 
 A child that writes a snapshot shares all pages with its parent until one of them writes. The
 parent's writes copy pages: of P pages, w random writes a second that touch k pages each copy
-P (1 - exp(-w k t / P)) in t seconds. The child's page tables come on top.
+P (1 - exp(-w k t / P)) in t seconds. Pages hold blocks of one size, so this is added up over the
+kinds of blocks that writes touch (`saving.touched_by_writes`). The child's page tables come on top.
 """
 
 from __future__ import annotations
@@ -28,8 +29,13 @@ from ..prices.table import PriceTable, managed_node
 PAGE_BYTES = 4096
 
 PAGES_PER_WRITE = 3.0
-"""Pages that the replacement of a value writes to: its entry, the old value's and the new one's
-(assumed, 1.5 to 5: the allocator's books are among few pages)."""
+"""Pages that a write touches, where it isn't known what it writes: a key's entry, its object and
+its value (assumed, 1.5 to 5)."""
+
+Touched = tuple[tuple[float, float], ...]
+"""(share of the data, pages that a write touches there) of the parts that writes touch."""
+
+ANY_PAGES: Touched = ((1.0, PAGES_PER_WRITE),)
 
 FRAGMENTATION, FRAGMENTATION_RANGE = 1.05, (1.0, 1.4)
 """Resident memory for used memory, mem_fragmentation_ratio (assumed, with this range: what values
@@ -118,13 +124,23 @@ def copied_pages(
     *,
     writes_per_s: float,
     child_s: float,
-    pages_per_write: float = PAGES_PER_WRITE,
+    touched: Touched = ANY_PAGES,
 ) -> float:
-    """Pages written at least once while a child lives; only the first write to each copies it."""
+    """Pages written at least once while a child lives; only the first write to each copies it.
+
+    Parameters
+    ----------
+    touched
+        (share of the data, pages that a write touches there) of the parts that writes touch.
+    """
     if writes_per_s <= 0.0 or data_bytes <= 0.0:
         return 0.0
-    pages = data_bytes / PAGE_BYTES
-    return -pages * math.expm1(-writes_per_s * pages_per_write * child_s / pages)
+    copied = 0.0
+    for share, pages_per_write in touched:
+        pages = share * data_bytes / PAGE_BYTES
+        if pages > 0.0:
+            copied -= pages * math.expm1(-writes_per_s * pages_per_write * child_s / pages)
+    return copied
 
 
 # --- limits ---------------------------------------------------------------------------------------

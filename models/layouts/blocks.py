@@ -302,7 +302,7 @@ PACKED_ITEM_BYTES = 64
 INTSET_ENTRIES = 512
 """Members up to which a set of whole numbers is an array of them (set-max-intset-entries)."""
 
-_LINKED_LIST_ENTRIES = 512
+LINKED_LIST_ENTRIES = 512
 """Elements up to which a list of Redis 2.8 is a ziplist (list-max-ziplist-entries)."""
 
 NODE_MOST_BYTES = 8192
@@ -453,12 +453,12 @@ def list_content(
 ) -> Content:
     """A list, filled from one end: packed, or a chain of packed nodes."""
     if g.lists == "linked":
-        if elements <= _LINKED_LIST_ENTRIES and element_bytes <= PACKED_ITEM_BYTES:
+        if elements <= LINKED_LIST_ENTRIES and element_bytes <= PACKED_ITEM_BYTES:
             return _packed(g, allocator, elements, [(element_bytes, False)])
         each = size_class(g.list_node_bytes, allocator)
         each += sum(object_blocks(g, allocator, element_bytes))
         return Content(size_class(_LINKED_LIST_BYTES, allocator) + elements * each)
-    whole = _packed_bytes(g, elements, [(element_bytes, False)])
+    whole = packed_bytes(g, elements, [(element_bytes, False)])
     if g.lists == "packed_first" and whole <= NODE_MOST_BYTES:
         return Content(size_class(whole, allocator))
     node = size_class(g.list_node_bytes, allocator)
@@ -466,11 +466,11 @@ def list_content(
     if g.lists == "packed_first" and element_bytes > NODE_MOST_BYTES:
         # Elements that large are kept as they are (quicklist.c, plain nodes).
         return Content(fixed + elements * (node + size_class(element_bytes, allocator)))
-    most = max(1, _elements_per_node(g, element_bytes))
+    most = elements_per_node(g, element_bytes)
     full, rest = divmod(elements, most)
-    items = full * (node + size_class(_packed_bytes(g, most, [(element_bytes, False)]), allocator))
+    items = full * (node + size_class(packed_bytes(g, most, [(element_bytes, False)]), allocator))
     if rest:
-        items += node + size_class(_packed_bytes(g, rest, [(element_bytes, False)]), allocator)
+        items += node + size_class(packed_bytes(g, rest, [(element_bytes, False)]), allocator)
     return Content(fixed + items)
 
 
@@ -505,17 +505,17 @@ def stream_node_entries(value_bytes: int, *, front_bytes: int = 0) -> int:
     return min(STREAM_NODE_ENTRIES, max(1, room))
 
 
-def _elements_per_node(g: Generation, element_bytes: int) -> int:
+def elements_per_node(g: Generation, element_bytes: int) -> int:
     """Elements that a node takes: a new one is let in by an estimate of what it adds."""
-    empty = _packed_bytes(g, 0, [])
-    each = _packed_bytes(g, 1, [(element_bytes, False)]) - empty
+    empty = packed_bytes(g, 0, [])
+    each = packed_bytes(g, 1, [(element_bytes, False)]) - empty
     added = element_bytes + g.quicklist_margin_bytes
     if g.packed == "ziplist":
         added = each
-    return (NODE_MOST_BYTES - added - empty) // each + 1
+    return max(1, (NODE_MOST_BYTES - added - empty) // each + 1)
 
 
-def _packed_bytes(g: Generation, count: int, parts: list[tuple[int, bool]]) -> int:
+def packed_bytes(g: Generation, count: int, parts: list[tuple[int, bool]]) -> int:
     """A listpack or ziplist of `count` times the parts: length or digits, and whether a number."""
     if g.packed == "listpack":
         each = sum(
@@ -540,7 +540,7 @@ def _packed_bytes(g: Generation, count: int, parts: list[tuple[int, bool]]) -> i
 def _packed(
     g: Generation, allocator: Allocator, count: int, parts: list[tuple[int, bool]]
 ) -> Content:
-    return Content(size_class(_packed_bytes(g, count, parts), allocator))
+    return Content(size_class(packed_bytes(g, count, parts), allocator))
 
 
 def _with_table(

@@ -162,7 +162,7 @@ def copied_pages_per_write(
         data_bytes,
         writes_per_s=writes_per_s,
         child_s=child_s,
-        pages_per_write=pages_per_write,
+        touched=((1.0, pages_per_write),),
     )
     return copied / (writes_per_s * every_s)
 

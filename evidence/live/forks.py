@@ -1,0 +1,396 @@
+"""Snapshots on this machine: how long children take, what they make the server copy, and the stop.
+
+Three studies, each predicted and committed before it was measured. `children` compares the CPU time
+of the child that a BGSAVE forks (INFO cpu, `used_cpu_user_children` and `_sys_`) with
+`models/footprint/saving.py`. `copied-pages` stops a child by a signal, sends a known number of SETs
+of random keys, and lets it go on: `rdb_last_cow_size`. `fork-stops` reads `latest_fork_usec` of
+servers of 0.25 to 4 GiB, with small and with huge pages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from forecache.calibration.drive.connection import RespClient
+from forecache.calibration.drive.servers import EngineProcess, engine_version, find_engine
+from forecache.hwprofiles.capture.cores import ANSWER_INSTRUCTIONS, core_answer_ns
+from forecache.models.footprint.limits import PAGE_BYTES, copied_pages
+from forecache.models.footprint.saving import (
+    EXPECTED,
+    SavingDoubts,
+    Writer,
+    save_s,
+    touched_by_writes,
+)
+from forecache.models.footprint.weigh import NodeFootprint, key_weight
+from forecache.models.layouts.allocator import Allocator
+from forecache.models.layouts.generations import Generation, generation
+from forecache.models.scenario.versions import minor_version
+
+from ..counts.save_counts import Case, content
+from ..counts.save_work import population
+from ..harness import Asked, Files
+
+FOLDER = Path("docs/accuracy/forks")
+_CALM_ANSWER_NS = 33.0
+"""What a core of this machine takes to answer a GET while its neighbours are quiet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """Keys that a child saves."""
+
+    case: Case
+    keys: int
+    compression: bool = True
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        case = self.case
+        what = f"{case.item_bytes} B" if case.type == "string" else f"{case.items} x 16 B"
+        how = f", {case.content}" if case.type == "string" and case.item_bytes > 20 else ""
+        return f"{case.type} {what}{how}{'' if self.compression else ', not compressed'}"
+
+
+CHILDREN = (
+    Child(case=Case(type="string"), keys=1_000_000),
+    Child(case=Case(type="string", item_bytes=200), keys=400_000),
+    Child(case=Case(type="string", item_bytes=1_000, content="text"), keys=100_000),
+    Child(case=Case(type="string", item_bytes=1_000), keys=400_000, compression=False),
+    Child(case=Case(type="string", item_bytes=10_000), keys=40_000, compression=False),
+    Child(case=Case(type="hash", items=10), keys=150_000),
+    Child(case=Case(type="hash", items=1_000), keys=400),
+    Child(case=Case(type="set", items=1_000), keys=800),
+    Child(case=Case(type="sorted_set", items=1_000), keys=500),
+)
+
+_LEFT = {"text": 0.63, "random": 1.0}
+
+_FILL = """
+local n, last, kind, items = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+math.randomseed(n)
+for n = n, last do
+  local key = string.format('%016.0f', (n * 2654435761) % 9007199254740881)
+  if kind == 'string' then
+    redis.call('SET', key, ARGV[1])
+  else
+    for i = 1, items do
+      local name = string.sub(ARGV[1], 1 + (i % 40), 8 + (i % 40)) .. string.format('%08d', i)
+      if kind == 'hash' then redis.call('HSET', key, name, string.sub(ARGV[1], 1 + i % 30, 16 + i % 30))
+      elseif kind == 'set' then redis.call('SADD', key, name)
+      else redis.call('ZADD', key, i * 7919 % 1000003, name) end
+    end
+  end
+end
+"""
+"""Keys that don't follow one another, whose values are alike."""
+
+
+def fill(client: RespClient, case: Case, keys: int) -> None:
+    """Write keys from within the server."""
+    value = content(random.Random(7), max(100, case.item_bytes), case.content)
+    value = value[: case.item_bytes] if case.type == "string" else value
+    each = max(1, 20_000 // max(1, case.items))
+    for first in range(0, keys, each):
+        last = min(keys, first + each) - 1
+        client.command("EVAL", _FILL, 0, value, first, last, case.type, case.items)
+
+
+def _info(client: RespClient) -> Mapping[str, str]:
+    return dict(
+        line.split(":", 1) for line in client.info("all").splitlines() if ":" in line
+    )
+
+
+_DEBIAN: Allocator = "system_jemalloc"
+_ALLOCATORS: dict[str, Allocator] = {"5.0.6": "libc", "3.2.6": "libc"}
+"""Of the builds that `engines.py` unpacks."""
+
+
+def _generation(binary: Path) -> tuple[str, str, Generation]:
+    engine, version = engine_version(binary)
+    g = generation(engine, minor_version(version))
+    return engine, version, g.model_copy(update={"allocator": _ALLOCATORS.get(version, _DEBIAN)})
+
+
+# --- children -------------------------------------------------------------------------------------
+
+
+def here(answer_ns: float) -> Writer:
+    """A core of this machine (Zen 3, a guest), by how long it takes to answer a GET now."""
+    return Writer(
+        rate_per_ns=ANSWER_INSTRUCTIONS / answer_ns,
+        near_ns=17.0,
+        far_ns=125.0,
+        cache_bytes=32e6,
+        stream_ns_per_byte=0.05,
+    )
+
+
+def child_s(
+    g: Generation, child: Child, *, answer_ns: float = _CALM_ANSWER_NS, waited: float | None = None
+) -> float:
+    """CPU time that a child is predicted to take."""
+    one = population(child.case)
+    data_bytes = child.keys * key_weight(NodeFootprint(g, g.allocator), one).settled
+    left = _LEFT[child.case.content]
+    doubts = SavingDoubts(left=left, waited=EXPECTED.waited if waited is None else waited)
+    return save_s(
+        g,
+        [(child.keys, one)],
+        data_bytes=data_bytes,
+        writer=here(answer_ns),
+        compression=child.compression,
+        doubts=doubts,
+    )
+
+
+def children_predicted(asked: Asked) -> Files:
+    """Of every engine and case, what a calm core takes."""
+    found = []
+    for engine in asked.engines(()):
+        name, version, g = _generation(find_engine(engine))
+        for child in CHILDREN:
+            row = {"engine": name, "version": version, "child": child.name}
+            low, high = (child_s(g, child, waited=waited) for waited in (0.4, 1.1))
+            row["child_s"] = [round(each, 3) for each in (child_s(g, child), low, high)]
+            found.append(row)
+    return {FOLDER / "children-predicted.json": rows_text(found)}
+
+
+def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A list, one row a line."""
+    return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
+
+
+def children(asked: Asked) -> Files:
+    """Save every case twice on every engine."""
+    path = FOLDER / "children.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    for engine in asked.engines(()):
+        binary = find_engine(engine)
+        name, version, _ = _generation(binary)
+        found = [row for row in found if (row["engine"], row["version"]) != (name, version)]
+        for child in CHILDREN:
+            row = {"engine": name, "version": version, "child": child.name, **_save(binary, child)}
+            asked.progress(json.dumps(row))
+            found.append(row)
+    return {path: rows_text(found)}
+
+
+_SAVES = 3
+
+
+def _save(binary: Path, child: Child) -> dict[str, Any]:
+    with (
+        EngineProcess(binary) as process,
+        RespClient(process.control_address, timeout_s=300.0) as client,
+    ):
+        client.command("CONFIG", "SET", "rdbcompression", "yes" if child.compression else "no")
+        fill(client, child.case, child.keys)
+        used = int(_info(client)["used_memory"])
+        saves = []
+        for _ in range(_SAVES):
+            before, answers = _info(client), [core_answer_ns(cpu) for cpu in (0, 1)]
+            start = time.monotonic()
+            client.command("BGSAVE")
+            while _info(client)["rdb_bgsave_in_progress"] != "0":
+                time.sleep(0.02)
+            lasted_s = time.monotonic() - start
+            time.sleep(0.05)
+            after = _info(client)
+            answers += [core_answer_ns(cpu) for cpu in (0, 1)]
+            user, system = (
+                float(after[key]) - float(before[key])
+                for key in ("used_cpu_user_children", "used_cpu_sys_children")
+            )
+            saves.append(
+                {
+                    "user_s": round(user, 3),
+                    "system_s": round(system, 3),
+                    "lasted_s": round(lasted_s, 2),
+                    "answer_ns": round(statistics.median(answers), 1),
+                }
+            )
+        size = (process.folder / "dump.rdb").stat().st_size
+    return {"used_bytes": used, "file_bytes": size, "saves": saves}
+
+
+# --- copied pages ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copies:
+    """SETs while a child lives."""
+
+    keys: int
+    value_bytes: int
+    writes: int
+
+
+COPIES = tuple(
+    Copies(keys=keys, value_bytes=value_bytes, writes=writes)
+    for keys, value_bytes in ((300_000, 64), (1_000_000, 64), (300_000, 200), (300_000, 900))
+    for writes in (0, 10_000, 50_000, 300_000)
+)
+
+_OWN_PAGES = 300
+"""Pages that fork, child and a few connections write to without any SET (assumed, 100 to 600)."""
+
+
+def copied_bytes(g: Generation, copies: Copies) -> float:
+    """What `rdb_last_cow_size` is predicted to be."""
+    case = Case(type="string", item_bytes=copies.value_bytes)
+    each = key_weight(NodeFootprint(g, g.allocator), population(case)).settled
+    pages = copied_pages(
+        copies.keys * each,
+        writes_per_s=copies.writes,
+        child_s=1.0,
+        touched=touched_by_writes(g, population(case), data_bytes=each),
+    )
+    return (pages + _OWN_PAGES) * PAGE_BYTES
+
+
+def copies_predicted(asked: Asked) -> Files:
+    """Of every engine and case."""
+    found = []
+    for engine in asked.engines(()):
+        name, version, g = _generation(find_engine(engine))
+        found += [
+            {
+                "engine": name,
+                "version": version,
+                **asdict(copies),
+                "copied_bytes": round(copied_bytes(g, copies)),
+            }
+            for copies in COPIES
+        ]
+    return {FOLDER / "copies-predicted.json": rows_text(found)}
+
+
+def copies(asked: Asked) -> Files:
+    """Every case on every engine."""
+    path = FOLDER / "copies.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    for engine in asked.engines(()):
+        binary = find_engine(engine)
+        name, version, _ = _generation(binary)
+        found = [row for row in found if (row["engine"], row["version"]) != (name, version)]
+        for keys, value_bytes in dict.fromkeys((each.keys, each.value_bytes) for each in COPIES):
+            some = [
+                each for each in COPIES if (each.keys, each.value_bytes) == (keys, value_bytes)
+            ]
+            with (
+                EngineProcess(binary) as process,
+                RespClient(process.control_address, timeout_s=300.0) as client,
+            ):
+                fill(client, Case(type="string", item_bytes=value_bytes), keys)
+                for each in some:
+                    copied = _copy(process, client, each)
+                    row = {"engine": name, "version": version, **asdict(each), "copied_bytes": copied}
+                    asked.progress(json.dumps(row))
+                    found.append(row)
+    return {path: rows_text(found)}
+
+
+def _key(number: int) -> str:
+    """As `_FILL` writes it."""
+    return f"{number * 2654435761 % 9007199254740881:016d}"
+
+
+def _children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(each) for each in text.split()]
+
+
+def _copy(process: EngineProcess, client: RespClient, given: Copies) -> int:
+    chance = random.Random(given.writes)
+    client.command("BGSAVE")
+    while not (found := _children(process.pid)):
+        time.sleep(0.001)
+    os.kill(found[0], signal.SIGSTOP)
+    value = content(random.Random(3), given.value_bytes, "random")
+    sent = 0
+    while sent < given.writes:
+        some = min(1_000, given.writes - sent)
+        client.pipeline([["SET", _key(chance.randrange(given.keys)), value] for _ in range(some)])
+        sent += some
+    os.kill(found[0], signal.SIGCONT)
+    while _info(client)["rdb_bgsave_in_progress"] != "0":
+        time.sleep(0.05)
+    return int(_info(client)["rdb_last_cow_size"])
+
+
+# --- the stop -------------------------------------------------------------------------------------
+
+
+STOPS_GIB = (0.25, 0.5, 1.0, 2.0, 4.0)
+_HUGE = {"MALLOC_CONF": "thp:always", "JE_MALLOC_CONF": "thp:always"}
+_FORKS = 7
+
+
+def stops(asked: Asked) -> Files:
+    """Forks of every size, with small and huge pages."""
+    path = FOLDER / "stops.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    for engine in asked.engines(()):
+        binary = find_engine(engine)
+        name, version, _ = _generation(binary)
+        found = [row for row in found if (row["engine"], row["version"]) != (name, version)]
+        for huge in (False, True):
+            for row in _stops(binary, huge=huge):
+                asked.progress(json.dumps(row))
+                found.append({"engine": name, "version": version, **row})
+    return {path: rows_text(found)}
+
+
+def _stops(binary: Path, *, huge: bool) -> Iterator[dict[str, Any]]:
+    config = {"disable-thp": "no"} if huge else {}
+    wrapper = ["env", *(f"{name}={value}" for name, value in _HUGE.items())] if huge else []
+    with (
+        EngineProcess(binary, config=config, wrapper=wrapper) as process,
+        RespClient(process.control_address, timeout_s=300.0) as client,
+    ):
+        held = 0
+        value = "v" * 30_000
+        for size_gib in STOPS_GIB:
+            last = int(size_gib * 2**30 / 32_768)
+            for first in range(held, last, 1_000):
+                script = _FILL
+                client.command(
+                    "EVAL", script, 0, value, first, min(last, first + 1_000) - 1, "string", 0
+                )
+            held = last
+            took = []
+            answers = [core_answer_ns(cpu) for cpu in (0, 1)]
+            for _ in range(_FORKS):
+                client.command("BGSAVE")
+                for child in _children(process.pid):
+                    os.kill(child, signal.SIGKILL)
+                while _info(client)["rdb_bgsave_in_progress"] != "0":
+                    time.sleep(0.05)
+                took.append(int(_info(client)["latest_fork_usec"]))
+            status = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+            sizes = {
+                line.split(":")[0]: int(line.split()[1]) * 1024
+                for line in status.splitlines()
+                if line.split(":")[0] in ("Rss", "AnonHugePages")
+            }
+            yield {
+                "huge": huge,
+                "gib": size_gib,
+                "resident_bytes": sizes["Rss"],
+                "huge_bytes": sizes["AnonHugePages"],
+                "fork_us": took,
+                "answer_ns": round(statistics.median(answers), 1),
+            }
