@@ -17,12 +17,14 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from forecache.calibration.drive.connection import RespClient
 from forecache.calibration.drive.servers import EngineProcess, engine_version, find_engine
 from forecache.hwprofiles.capture.cores import ANSWER_INSTRUCTIONS, core_answer_ns
+from forecache.hwprofiles.capture.memory import Buffer, copy_samples, latency_samples
 from forecache.models.footprint.limits import PAGE_BYTES, copied_pages
 from forecache.models.footprint.saving import (
     EXPECTED,
@@ -126,6 +128,25 @@ def _generation(binary: Path) -> tuple[str, str, Generation]:
 # --- children -------------------------------------------------------------------------------------
 
 
+_NEAR_BYTES, _FAR_BYTES = 8 << 20, 128 << 20
+
+
+@cache
+def _buffer() -> Buffer:
+    return Buffer(_FAR_BYTES, huge=False)
+
+
+def speed_now() -> dict[str, float]:
+    """How fast cores and memory are now: both are shared with neighbours, who come and go."""
+    waits = latency_samples(_buffer(), [_NEAR_BYTES, _FAR_BYTES], repetitions=1)
+    return {
+        "answer_ns": statistics.mean(core_answer_ns(cpu) for cpu in (0, 1)),
+        "near_ns": waits[_NEAR_BYTES][0],
+        "far_ns": waits[_FAR_BYTES][0],
+        "stream_ns_per_byte": min(copy_samples(_buffer(), block_bytes=10_240, copies=1_000)),
+    }
+
+
 def here(answer_ns: float) -> Writer:
     """A core of this machine (Zen 3, a guest), by how long it takes to answer a GET now."""
     return Writer(
@@ -188,7 +209,7 @@ def children(asked: Asked) -> Files:
     return {path: rows_text(found)}
 
 
-_SAVES = 3
+_SAVES = 2
 
 
 def _save(binary: Path, child: Child) -> dict[str, Any]:
@@ -201,7 +222,7 @@ def _save(binary: Path, child: Child) -> dict[str, Any]:
         used = int(_info(client)["used_memory"])
         saves = []
         for _ in range(_SAVES):
-            before, answers = _info(client), [core_answer_ns(cpu) for cpu in (0, 1)]
+            before, speeds = _info(client), [speed_now()]
             start = time.monotonic()
             client.command("BGSAVE")
             while _info(client)["rdb_bgsave_in_progress"] != "0":
@@ -209,7 +230,7 @@ def _save(binary: Path, child: Child) -> dict[str, Any]:
             lasted_s = time.monotonic() - start
             time.sleep(0.05)
             after = _info(client)
-            answers += [core_answer_ns(cpu) for cpu in (0, 1)]
+            speeds.append(speed_now())
             user, system = (
                 float(after[key]) - float(before[key])
                 for key in ("used_cpu_user_children", "used_cpu_sys_children")
@@ -219,7 +240,10 @@ def _save(binary: Path, child: Child) -> dict[str, Any]:
                     "user_s": round(user, 3),
                     "system_s": round(system, 3),
                     "lasted_s": round(lasted_s, 2),
-                    "answer_ns": round(statistics.median(answers), 1),
+                    **{
+                        name: round(statistics.mean(each[name] for each in speeds), 3)
+                        for name in speeds[0]
+                    },
                 }
             )
         size = (process.folder / "dump.rdb").stat().st_size
@@ -394,3 +418,9 @@ def _stops(binary: Path, *, huge: bool) -> Iterator[dict[str, Any]]:
                 "fork_us": took,
                 "answer_ns": round(statistics.median(answers), 1),
             }
+
+
+def stops_predicted(_asked: Asked) -> Files:
+    """Milliseconds a GiB on this guest, with small and with huge pages: value, low, high."""
+    found = {"small_pages": [20.0, 14.0, 28.0], "huge_pages": [0.4, 0.1, 1.5]}
+    return {FOLDER / "stops-predicted.json": json.dumps(found) + "\n"}
