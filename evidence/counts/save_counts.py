@@ -228,7 +228,9 @@ def _saves(
     for numbers in (range(few), range(few, many)):
         server.write(case, numbers)
         for compression in compressions:
-            server.control.command("CONFIG", "SET", "rdbcompression", "yes" if compression else "no")
+            server.control.command(
+                "CONFIG", "SET", "rdbcompression", "yes" if compression else "no"
+            )
             seen[compression].append(server.save())
     return {
         compression: {
@@ -252,5 +254,7 @@ def artefact(asked: Asked) -> Files:
             "tool": version_of(["valgrind", "--version"]),
         }
         rows = ",\n".join(f"  {json.dumps(row)}" for row in count(binary, asked.progress))
-        files[FOLDER / f"{name}-{version}.json"] = f'{json.dumps(found)[:-1]}, "cases": [\n{rows}\n]}}\n'
+        files[FOLDER / f"{name}-{version}.json"] = (
+            f'{json.dumps(found)[:-1]}, "cases": [\n{rows}\n]}}\n'
+        )
     return files

@@ -152,7 +152,9 @@ def numbers(found: Mapping[str, Any], *, source: str) -> SavingNumbers:
         for case, row in rows.items()
         if (after := of_save(row, checksum=True)) and (before := of_save(row))
     ]
-    more = np.array([after["instructions"] - before["instructions"] for _, before, after in checked])
+    more = np.array(
+        [after["instructions"] - before["instructions"] for _, before, after in checked]
+    )
     work = np.array(
         [
             (each.writes, after["file_bytes"] - each.long_bytes, each.long_bytes)

@@ -109,9 +109,7 @@ def fill(client: RespClient, case: Case, keys: int) -> None:
 
 
 def _info(client: RespClient) -> Mapping[str, str]:
-    return dict(
-        line.split(":", 1) for line in client.info("all").splitlines() if ":" in line
-    )
+    return dict(line.split(":", 1) for line in client.info("all").splitlines() if ":" in line)
 
 
 _DEBIAN: Allocator = "system_jemalloc"
@@ -311,9 +309,7 @@ def copies(asked: Asked) -> Files:
         name, version, _ = _generation(binary)
         found = [row for row in found if (row["engine"], row["version"]) != (name, version)]
         for keys, value_bytes in dict.fromkeys((each.keys, each.value_bytes) for each in COPIES):
-            some = [
-                each for each in COPIES if (each.keys, each.value_bytes) == (keys, value_bytes)
-            ]
+            some = [each for each in COPIES if (each.keys, each.value_bytes) == (keys, value_bytes)]
             with (
                 EngineProcess(binary) as process,
                 RespClient(process.control_address, timeout_s=300.0) as client,
@@ -321,7 +317,12 @@ def copies(asked: Asked) -> Files:
                 fill(client, Case(type="string", item_bytes=value_bytes), keys)
                 for each in some:
                     copied = _copy(process, client, each)
-                    row = {"engine": name, "version": version, **asdict(each), "copied_bytes": copied}
+                    row = {
+                        "engine": name,
+                        "version": version,
+                        **asdict(each),
+                        "copied_bytes": copied,
+                    }
                     asked.progress(json.dumps(row))
                     found.append(row)
     return {path: rows_text(found)}

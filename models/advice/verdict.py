@@ -17,7 +17,7 @@ from forecache.hwprofiles.network import Bandwidth, bandwidth_of
 from forecache.sim.effort import duration_words
 from forecache.sim.words import chance, milliseconds, rate
 
-from ..footprint.node import node_room
+from ..footprint.node import node_room, snapshot_child_s
 from ..prediction.caveats import SELDOM_S
 from ..prediction.pauses import longest_probable_ms
 from ..prediction.predict import SERVER_CPU, TURNS, Prediction
@@ -182,7 +182,8 @@ def _cpus(prediction: Prediction) -> Iterator[Unmet]:
     needed = sum(needs.values())
     if needed <= (1.0 + _ROUNDING) * available:
         return
-    snapshot = kept.snapshot
+    snapshot, inputs = kept.snapshot, system.inputs(scenario)
+    child_s = snapshot_child_s(scenario, inputs.engine, inputs.work, inputs.speed)
     *first, last = (f"{who} {cpus:.2g}" for who, cpus in needs.items())
     whose = "of its quota of" if groups.quota_cores else "of"
     yield Unmet(
@@ -190,7 +191,7 @@ def _cpus(prediction: Prediction) -> Iterator[Unmet]:
         needed,
         available,
         "CPUs",
-        f"during a snapshot, for {duration_words(snapshot.child_s)} of every "
+        f"during a snapshot, for {duration_words(child_s)} of every "
         f"{duration_words(snapshot.every_s)}, {', '.join(first)} and {last} need {needed:.3g} "
         f"{whose} {available:.3g} CPU{'s' * (available != 1)}: latencies leave out that the child "
         "takes the server’s",

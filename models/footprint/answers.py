@@ -30,10 +30,10 @@ from ..scenario.sweeps import Case, expand
 from ..scenario.workload import AskedOther, Workload
 from .errors import resident_ends, used_interval
 from .limits import MemoryLimit, Room, host_limit, resident, room
+from .saving import child_of_memory
 from .schema import Forking, MemoryScenario, Population, Strings
 from .weigh import (
     KeyBytes,
-    NodeFootprint,
     Weight,
     beside_of,
     key_table,
@@ -108,6 +108,7 @@ class Mixture:
         self._shares = tuple(population.keys / total for population in scenario.data)
         self._per_key = tuple(key_weight(self.node, each) for each in scenario.data)
         self._beside = beside_of(scenario, self.node)
+        self._child = child_of_memory(scenario)
 
     def weight(self, keys: float) -> Weight:
         """Memory footprint of a number of keys on one node."""
@@ -116,7 +117,14 @@ class Mixture:
 
     def room(self, used_bytes: float, limit: MemoryLimit, *, untouched_bytes: float = 0.0) -> Room:
         """What the node needs for so much used memory, against a limit."""
-        return _room(self.scenario, self.node, used_bytes, limit, untouched_bytes=untouched_bytes)
+        return room(
+            limit,
+            used_bytes,
+            fragmentation=self.scenario.fragmentation,
+            process_bytes=process_bytes(self.node.allocator),
+            forking=self._child,
+            untouched_bytes=untouched_bytes,
+        )
 
     def needed_ends(self, weight: Weight, limit: MemoryLimit) -> tuple[float, float]:
         """Ends of the 95% interval of what the node needs while data grow, against a limit."""
@@ -160,29 +168,11 @@ def limits_of(scenario: MemoryScenario) -> list[MemoryLimit]:
     return limits
 
 
-def _room(
-    scenario: MemoryScenario,
-    node: NodeFootprint,
-    used_bytes: float,
-    limit: MemoryLimit,
-    *,
-    untouched_bytes: float,
-) -> Room:
-    return room(
-        limit,
-        used_bytes,
-        fragmentation=scenario.fragmentation,
-        process_bytes=process_bytes(node.allocator),
-        forking=scenario.forking,
-        untouched_bytes=untouched_bytes,
-    )
-
-
 def tightest_room(scenario: MemoryScenario, weight: Weight) -> Room | None:
     """What the data need against the limit that they come closest to; None without one."""
-    node = node_of(scenario)
+    mixture = Mixture(scenario)
     rooms = [
-        _room(scenario, node, weight.used_bytes, limit, untouched_bytes=weight.untouched_bytes)
+        mixture.room(weight.used_bytes, limit, untouched_bytes=weight.untouched_bytes)
         for limit in limits_of(scenario)
     ]
     return max(rooms, key=lambda each: each.needed_bytes / each.limit.usable_bytes, default=None)
@@ -457,7 +447,8 @@ def forking_of(scenario: Scenario) -> Forking | None:
     kept = scenario.persistence if isinstance(scenario.persistence, Persistence) else None
     if kept is None or kept.snapshot is None:
         return None
-    return Forking(writes_per_s=_writes_per_s(scenario), child_s=kept.snapshot.child_s)
+    file = kept.snapshot.model_dump(exclude={"every_s"})
+    return Forking(writes_per_s=_writes_per_s(scenario), **file)
 
 
 def _writes_per_s(scenario: Scenario) -> float | None:
@@ -505,7 +496,7 @@ def _point(case: Case[MemoryScenario]) -> MemoryPoint:
         weight.used_bytes,
         fragmentation=scenario.fragmentation,
         process_bytes=process_bytes(node.allocator),
-        forking=scenario.forking,
+        forking=child_of_memory(scenario),
         untouched_bytes=weight.untouched_bytes,
     )
     used = used_interval(scenario, node.generation, weight)

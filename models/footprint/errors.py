@@ -24,6 +24,7 @@ from ..layouts.allocator import Allocator
 from ..layouts.generations import Generation, is_managed, taken_as
 from ..results.intervals import RelativeError, student_factor
 from .limits import FRAGMENTATION_RANGE, Resident, resident
+from .saving import child_of_memory
 from .schema import MemoryScenario
 from .weigh import PROCESS_RANGE_BYTES, Weight
 
@@ -170,12 +171,13 @@ def resident_ends(
     """Ends of the 95% interval of resident memory."""
     given = "fragmentation" in scenario.model_fields_set
     shares = (scenario.fragmentation,) * 2 if given else FRAGMENTATION_RANGE
+    child = child_of_memory(scenario)
     low, high = (
         resident(
             used_bytes,
             fragmentation=share,
             process_bytes=process,
-            forking=scenario.forking,
+            forking=child,
             untouched_bytes=min(used_bytes, weight.untouched_bytes),
         )
         for used_bytes, share, process in zip(

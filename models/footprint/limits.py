@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.plain import Result
@@ -41,23 +41,30 @@ FRAGMENTATION, FRAGMENTATION_RANGE = 1.05, (1.0, 1.4)
 """Resident memory for used memory, mem_fragmentation_ratio (assumed, with this range: what values
 that change their size leave behind)."""
 
-SNAPSHOT_BYTES_PER_S = 100e6
-"""Pace at which a child goes through the data (assumed, 50 to 200 MB/s)."""
-
 _PAGE_TABLE_ENTRY_BYTES = 8
 """On x86-64 and aarch64; the levels above add less than a hundredth."""
 
 
-class Child(Protocol):
-    """A forked child, as a scenario describes it."""
+@dataclass(frozen=True)
+class Child:
+    """A forked child that writes all data.
 
-    @property
-    def writes_per_s(self) -> float | None:
-        """Keys written a second while it lives; None if unknown."""
+    Attributes
+    ----------
+    bytes_per_s
+        Used memory that it gets through in a second.
+    writes_per_s
+        Keys written a second while it lives; None if unknown.
+    child_s
+        How long it lives; None for as long as it takes to go through the data.
+    touched
+        Where writes write.
+    """
 
-    @property
-    def child_s(self) -> float | None:
-        """How long it lives; None for as long as it takes to go through the data."""
+    bytes_per_s: float
+    writes_per_s: float | None = None
+    child_s: float | None = None
+    touched: Touched = ANY_PAGES
 
 
 @dataclass(frozen=True)
@@ -112,9 +119,13 @@ def resident(
     tables = own / PAGE_BYTES * _PAGE_TABLE_ENTRY_BYTES
     forked = None
     if forking is not None:
-        seconds = forking.child_s or used_bytes / SNAPSHOT_BYTES_PER_S
-        rate = math.inf if forking.writes_per_s is None else forking.writes_per_s
-        copied = copied_pages(data_bytes, writes_per_s=rate, child_s=seconds) * PAGE_BYTES
+        seconds = forking.child_s or used_bytes / forking.bytes_per_s
+        copied = data_bytes
+        if (rate := forking.writes_per_s) is not None:
+            pages = copied_pages(
+                data_bytes, writes_per_s=rate, child_s=seconds, touched=forking.touched
+            )
+            copied = pages * PAGE_BYTES
         forked = own + tables + copied
     return Resident(own, forked, own + tables, own + tables + data_bytes)
 

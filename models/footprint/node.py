@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from forecache.hwprofiles.schema import HostProfile
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.errors import InputError
 
 from ..engines.profile import EngineProfile, EngineWork
@@ -13,10 +14,14 @@ from ..layouts.generations import generation
 from ..layouts.slabs import bytes_of_keys, hash_table_bytes
 from ..layouts.tables import SLOTS
 from ..memory.contents import SLABS, data_bytes
-from ..scenario.schema import Scenario
+from ..scenario.schema import Persistence, Scenario
 from .answers import forking_of, of_node
-from .limits import FRAGMENTATION, Room, host_limit, resident, room
-from .weigh import PROCESS_BYTES, NodeFootprint, baseline, weigh
+from .limits import FRAGMENTATION, Child, Room, host_limit, resident, room
+from .saving import child_of, writer_of
+from .weigh import PROCESS_BYTES, NodeFootprint, baseline, key_weight, node_of, weigh
+
+OTHER_BYTES_PER_S = 100e6
+"""Used memory that a child writes a second where the layout isn't known (assumed, 50 to 500 MB)."""
 
 OTHER_CONNECTION_BYTES = 18_000.0
 """Memory of a connection to an engine whose footprint isn't known (assumed, 2,000 to 40,000)."""
@@ -96,12 +101,51 @@ def resident_bytes(scenario: Scenario, engine: EngineProfile, work: EngineWork) 
     return resident(used, fragmentation=FRAGMENTATION, process_bytes=PROCESS_BYTES).resident
 
 
+def node_child(
+    scenario: Scenario, engine: EngineProfile, speed: HostSpeed, *, used_bytes: float
+) -> Child | None:
+    """The child of a node's snapshots, if it makes any; of an engine whose layout isn't known one
+    that gets through `OTHER_BYTES_PER_S`."""
+    forking = forking_of(scenario)
+    if forking is None:
+        return None
+    try:
+        described = of_node(scenario, engine)
+        node = node_of(described)
+    except InputError:
+        return Child(OTHER_BYTES_PER_S, forking.writes_per_s, forking.child_s)
+    return child_of(
+        node.generation,
+        [(float(each.keys), each) for each in described.data],
+        forking,
+        used_bytes=used_bytes,
+        per_key=[key_weight(node, each) for each in described.data],
+        writer=writer_of(speed, used_bytes),
+    )
+
+
+def snapshot_child_s(
+    scenario: Scenario, engine: EngineProfile, work: EngineWork, speed: HostSpeed
+) -> float:
+    """How long the child of a node's snapshots lives, at most until the next one begins."""
+    assert isinstance(scenario.persistence, Persistence)
+    snapshot = scenario.persistence.snapshot
+    assert snapshot is not None
+    if snapshot.child_s is not None:
+        return snapshot.child_s
+    used = node_memory(scenario, engine, work).used_bytes(scenario.workload.clients)
+    child = node_child(scenario, engine, speed, used_bytes=used)
+    assert child is not None
+    return min(snapshot.every_s, used / child.bytes_per_s)
+
+
 def node_room(scenario: Scenario, engine: EngineProfile, host: HostProfile) -> Room:
     """What a node of a scenario needs, against what its host leaves to it."""
     held = node_memory(scenario, engine, engine.engine_work())
+    used = held.used_bytes(scenario.workload.clients)
     return room(
         host_limit(host, engine.engine),
-        held.used_bytes(scenario.workload.clients),
+        used,
         process_bytes=PROCESS_BYTES,
-        forking=forking_of(scenario),
+        forking=node_child(scenario, engine, host.speed(), used_bytes=used),
     )

@@ -14,13 +14,14 @@ Redis 7.0 and Valkey 8.1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import parse, read_yaml
 from forecache.hwprofiles.quantity import Source
 from forecache.hwprofiles.record import Record
@@ -47,8 +48,20 @@ from ..layouts.blocks import (
 )
 from ..layouts.generations import Generation
 from ..memory.caches import beyond, page_walk_ns
-from .limits import ANY_PAGES, Touched
-from .schema import Hashes, Lists, Population, Sets, SortedSets, Streams, Strings
+from ..prices.table import host_of
+from .limits import ANY_PAGES, Child, Touched
+from .schema import (
+    Forking,
+    Hashes,
+    Lists,
+    MemoryScenario,
+    Population,
+    Sets,
+    SortedSets,
+    Streams,
+    Strings,
+)
+from .weigh import KeyBytes, beside_of, node_of, weigh
 
 FILE_WRITE_NS = 450.0
 """One write to a file beside its bytes: the way through the file system into the page cache. 300 to
@@ -413,6 +426,71 @@ def save_s(
         size += keys * each.file_bytes(left=left)
     cpu_ns += size * (FILE_BYTE_NS + FILE_WRITE_NS / _BUFFER_BYTES)
     return max(cpu_ns * 1e-9, size / disk_bytes_per_s)
+
+
+def child_of(
+    g: Generation,
+    data: Sequence[tuple[float, Population]],
+    forking: Forking,
+    *,
+    used_bytes: float,
+    per_key: Sequence[KeyBytes],
+    writer: Writer = SOME_WRITER,
+    allocator: Allocator | None = None,
+) -> Child:
+    """The child that a server with these data forks.
+
+    Parameters
+    ----------
+    data
+        (keys, population).
+    used_bytes
+        Of all of it.
+    per_key
+        What a key of each population weighs.
+    """
+    keys = sum(count for count, _ in data)
+    seconds = save_s(
+        g,
+        data,
+        data_bytes=used_bytes,
+        writer=writer,
+        compression=forking.rdbcompression,
+        checksum=forking.rdbchecksum,
+        disk_bytes_per_s=(forking.disk_mbyte_per_s or math.inf) * 1e6,
+    )
+    touched: list[tuple[float, float]] = []
+    for (count, population), each in zip(data, per_key, strict=True):
+        share, chance = count * each.settled / used_bytes, count / max(keys, 1e-9)
+        touched += [
+            (share * part, chance * pages)
+            for part, pages in touched_by_writes(
+                g, population, data_bytes=each.settled, allocator=allocator
+            )
+        ]
+    pace = used_bytes / seconds if seconds > 0.0 else math.inf
+    return Child(pace, forking.writes_per_s, forking.child_s, tuple(touched))
+
+
+def child_of_memory(scenario: MemoryScenario) -> Child | None:
+    """That of a memory scenario; None where nothing forks."""
+    if scenario.forking is None:
+        return None
+    node = node_of(scenario)
+    weight = weigh(node, scenario.data, beside=beside_of(scenario, node), shards=scenario.shards)
+    writer = SOME_WRITER
+    if scenario.host is not None:
+        host = load_host(host_of(scenario.host, scenario.engine))
+        writer = writer_of(host.speed(), weight.used_bytes)
+    return child_of(
+        node.generation,
+        list(zip(weight.keys, scenario.data, strict=True)),
+        scenario.forking,
+        used_bytes=weight.used_bytes,
+        per_key=weight.per_key,
+        writer=writer,
+        allocator=node.allocator,
+    )
 
 
 # --- pages that writes copy while a child lives ---------------------------------------------------

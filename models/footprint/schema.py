@@ -11,6 +11,7 @@ from forecache.hwprofiles.record import Record
 
 from ..layouts.allocator import Allocator
 from ..layouts.tables import SLOTS
+from ..scenario.schema import SnapshotFile
 from ..scenario.versions import EngineVersion, OfEngine
 from ..scenario.workload import ValueSizes, sizes_of
 from .limits import FRAGMENTATION
@@ -119,14 +120,13 @@ Population = Strings | Sets | Hashes | SortedSets | Lists | Streams
 """Keys that are alike."""
 
 
-class Forking(Record):
+class Forking(SnapshotFile):
     """A child that writes a snapshot while the node goes on being written to."""
 
     writes_per_s: float | None = Field(default=None, ge=0, le=1e8)
     """Keys that are written a second meanwhile, at random; without it every page is written."""
     child_s: float | None = Field(default=None, gt=0, le=86_400)
-    """How long the child lives; without it as long as 100 MB a second of data take (assumed, 50 to
-    200)."""
+    """How long the child lives; without it as long as data, host and disk say (`saving.py`)."""
 
 
 class MemoryScenario(OfEngine):

@@ -29,6 +29,7 @@ from ..engines.profile import EngineProfile
 from ..footprint.answers import forking_of, of_node
 from ..footprint.limits import Room, host_limit, room
 from ..footprint.node import node_room
+from ..footprint.saving import child_of, writer_of
 from ..footprint.schema import MemoryScenario
 from ..footprint.weigh import beside_of, node_of, process_bytes, weigh
 from ..layouts.generations import generation
@@ -252,12 +253,22 @@ def memory_room(plan: PlanScenario, offer: Offer, *, serving: int, months: float
         ]
     footprint = node_of(described)
     weight = weigh(footprint, data, beside=beside_of(described, footprint), shards=shards)
+    forking, child = forking_of(node), None
+    if forking is not None:
+        child = child_of(
+            footprint.generation,
+            list(zip(weight.keys, data, strict=True)),
+            forking,
+            used_bytes=weight.used_bytes,
+            per_key=weight.per_key,
+            writer=writer_of(offer.host.speed(), weight.used_bytes),
+        )
     return room(
         host_limit(offer.host, offer.engine.engine),
         weight.used_bytes,
         fragmentation=described.fragmentation,
         process_bytes=process_bytes(footprint.allocator),
-        forking=forking_of(node),
+        forking=child,
     )
 
 

@@ -45,17 +45,29 @@ TlsChoice = Annotated[TlsSettings | None, BeforeValidator(_short)]
 """`true`, `false`, or what differs from the defaults."""
 
 
-class Snapshot(_Record):
+class SnapshotFile(_Record):
+    """How data are written into a file."""
+
+    rdbcompression: bool = True
+    """Whether long strings are compressed, as by default."""
+    rdbchecksum: bool = True
+    """Whether the file has a checksum, as by default."""
+    disk_mbyte_per_s: float | None = Field(default=None, gt=0, le=1e6)
+    """What the disk takes; as much as the child writes without it."""
+
+
+class Snapshot(SnapshotFile):
     """A snapshot by a forked child every so often; `child_s` is how long the child lives."""
 
     every_s: float = Field(gt=0, le=86_400)
     """Time from one snapshot to the next."""
-    child_s: float = Field(gt=0)
-    """How long the forked child lives; not above `every_s`."""
+    child_s: float | None = Field(default=None, gt=0)
+    """How long the forked child lives; not above `every_s`. Without it as long as data, host and
+    disk say."""
 
     @model_validator(mode="after")
     def _shorter(self) -> Snapshot:
-        if self.child_s > self.every_s:
+        if self.child_s is not None and self.child_s > self.every_s:
             raise ValueError(
                 f"child_s not above every_s (found {self.child_s:g} and {self.every_s:g})"
             )

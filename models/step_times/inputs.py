@@ -20,19 +20,11 @@ from ..engines.generator import PLAIN_RULES, GeneratorRules, GeneratorWork
 from ..engines.profile import EngineProfile, EngineWork
 from ..footprint.limits import PAGES_PER_WRITE
 from ..footprint.node import resident_bytes
+from ..footprint.saving import FILE_BYTE_NS, FILE_WRITE_NS
 from ..memory.contents import prefetch_batch
 from ..node.policies import Policy, running
 from ..scenario.schema import Scenario
 from .cores import OWN_CORES_EACH, Sharing
-
-FILE_WRITE_NS = 450.0
-"""One write to the append-only file beside its bytes: the way through the file system into the page
-cache. 300 to 400 ns on tmpfs and ext4 of a Zen 5 guest (`python benchmarks/file_writes.py`);
-assumed range: 250 to 2,000."""
-
-FILE_BYTE_NS = 0.45
-"""A byte of it: pages of the cache are found, filled and marked to be written back. 0.36 ns on
-tmpfs and 0.46 on ext4 of that guest; assumed range: 0.25 to 1.2."""
 
 FORK_MS_PER_GIB = 13.0
 """The main thread copies its page tables: 12.8 ms for a GiB on a virtual machine, 13.1 on a

@@ -20,6 +20,7 @@ from forecache.sim.errors import InputError
 from ..engines.commands import LOG, check_commands, log_instructions
 from ..engines.profile import EngineProfile
 from ..footprint.limits import PAGES_PER_WRITE, copied_pages
+from ..footprint.node import snapshot_child_s
 from ..node.policies import running
 from ..node.setup import NodeTimes
 from ..scenario.schema import Followed, Persistence, Scenario
@@ -187,7 +188,7 @@ def copy_on_write_ps(inputs: NodeInputs) -> np.ndarray:
     pages = copied_pages_per_write(
         inputs.resident_bytes,
         writes_per_s=writes_per_s,
-        child_s=snapshot.child_s,
+        child_s=snapshot_child_s(inputs.scenario, inputs.engine, inputs.work, inputs.speed),
         every_s=snapshot.every_s,
         pages_per_write=disk.pages_per_write,
     )

@@ -81,6 +81,10 @@ class Settings(_Record):
     """How often a second the timer runs, expiry cycles among the rest."""
     active_expire_effort: int = Field(default=1, ge=1, le=10)
     """How much expiry cycles do, from Redis 6.0 on."""
+    rdbcompression: bool = True
+    """Whether snapshots compress long strings."""
+    rdbchecksum: bool = True
+    """Whether snapshots have a checksum."""
 
 
 class LifeEvent(_Record):
@@ -109,8 +113,7 @@ class TakeSnapshot(LifeEvent):
     event: Literal["snapshot"]
     """Its name."""
     child_s: float | None = Field(default=None, gt=0, le=86_400)
-    """How long the child lives; without it as long as 100 MB of used memory a second take
-    (assumed, 50 to 200)."""
+    """How long the child lives; without it as long as data, host and disk say."""
 
 
 class LoseReplica(LifeEvent):
@@ -179,6 +182,8 @@ class NodeLife(OfEngine):
     snapshot_every_s: float | None = Field(default=None, gt=0, le=30 * 86_400)
     """Time from the beginning of one snapshot to the next; none are taken by themselves without
     it."""
+    disk_mbyte_per_s: float | None = Field(default=None, gt=0, le=1e6)
+    """What the disk takes of a snapshot; as much as the child writes without it."""
     events: list[AnyLifeEvent] = Field(default=[], max_length=1_000)
     """What happens, and when."""
 
