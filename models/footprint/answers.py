@@ -300,6 +300,8 @@ class ForkedMemory(Result):
     """If nothing is written meanwhile."""
     high: float
     """If every page is."""
+    child_s: Estimate | None = None
+    """How long the child lives."""
 
 
 @dataclass(frozen=True)
@@ -492,11 +494,12 @@ def _point(case: Case[MemoryScenario]) -> MemoryPoint:
     scenario = case.scenario
     node = node_of(scenario)
     weight = weigh(node, scenario.data, beside=beside_of(scenario, node), shards=scenario.shards)
+    child = child_of_memory(scenario)
     held = resident(
         weight.used_bytes,
         fragmentation=scenario.fragmentation,
         process_bytes=process_bytes(node.allocator),
-        forking=child_of_memory(scenario),
+        forking=child,
         untouched_bytes=weight.untouched_bytes,
     )
     used = used_interval(scenario, node.generation, weight)
@@ -515,7 +518,12 @@ def _point(case: Case[MemoryScenario]) -> MemoryPoint:
         resident_bytes=held.resident,
         resident_low_bytes=min(low.resident, held.resident),
         resident_high_bytes=max(high.resident, held.resident),
-        forked_bytes=ForkedMemory(held.forked, held.forked_low, held.forked_high),
+        forked_bytes=ForkedMemory(
+            held.forked,
+            held.forked_low,
+            held.forked_high,
+            None if child is None else child.lives_s(weight.used_bytes),
+        ),
         fits=keys_that_fit(scenario),
         room=tightest_room(scenario, weight),
         warnings=warnings_of(scenario),

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.plain import Result
+from forecache.sim.statistics import Estimate
 from forecache.sim.words import byte_size
 
 from ..prices.table import PriceTable, managed_node
@@ -59,12 +60,23 @@ class Child:
         How long it lives; None for as long as it takes to go through the data.
     touched
         Where writes write.
+    shorter, longer
+        Ends of the 95% interval of how long it takes, as factors.
     """
 
     bytes_per_s: float
     writes_per_s: float | None = None
     child_s: float | None = None
     touched: Touched = ANY_PAGES
+    shorter: float = 0.5
+    longer: float = 2.0
+
+    def lives_s(self, used_bytes: float) -> Estimate:
+        """How long it lives."""
+        if self.child_s is not None:
+            return Estimate(self.child_s, self.child_s, self.child_s)
+        seconds = used_bytes / self.bytes_per_s
+        return Estimate(seconds, seconds * self.shorter, seconds * self.longer)
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,7 @@ def resident(
     tables = own / PAGE_BYTES * _PAGE_TABLE_ENTRY_BYTES
     forked = None
     if forking is not None:
-        seconds = forking.child_s or used_bytes / forking.bytes_per_s
+        seconds = forking.lives_s(used_bytes).value
         copied = data_bytes
         if (rate := forking.writes_per_s) is not None:
             pages = copied_pages(

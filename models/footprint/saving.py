@@ -61,7 +61,7 @@ from .schema import (
     Streams,
     Strings,
 )
-from .weigh import KeyBytes, beside_of, node_of, weigh
+from .weigh import KeyBytes, NodeFootprint, beside_of, key_table, node_of, weigh
 
 FILE_WRITE_NS = 450.0
 """One write to a file beside its bytes: the way through the file system into the page cache. 300 to
@@ -153,17 +153,22 @@ class SavingDoubts(NamedTuple):
         Share of the waits for blocks that a core can't do anything else in.
     left
         What compression leaves of a byte of values and members.
+    looked_up
+        Waits for the second cache that compression has for each byte that stays: it looks it up in
+        a table of 64 Ki places (lzf_c.c).
     """
 
     instructions: float = 1.0
     waited: float = 0.8
     left: float = 0.65
+    looked_up: float = 0.5
 
 
 SAVING_RANGES = {
     "instructions": (0.85, 1.0, 1.2),
     "waited": (0.4, 0.8, 1.1),
     "left": (0.05, 0.65, 1.0),
+    "looked_up": (0.2, 0.5, 1.0),
 }
 """(low, value, high) by the field of `SavingDoubts` (assumed). Compression leaves 0.53 to 0.65 of
 records in JSON with 1 to 10 KB, all of random letters, a hundredth of one letter."""
@@ -178,8 +183,8 @@ class Writer(NamedTuple):
     ----------
     rate_per_ns
         Instructions of user code.
-    near_ns, far_ns
-        Waits for a line in the last cache, and in DRAM with the way to its page.
+    own_ns, near_ns, far_ns
+        Waits for a line in the second cache, in the last one, and in DRAM with the way to its page.
     cache_bytes
         Of the last cache.
     stream_ns_per_byte
@@ -187,14 +192,11 @@ class Writer(NamedTuple):
     """
 
     rate_per_ns: float = 9.0
+    own_ns: float = 4.0
     near_ns: float = 20.0
     far_ns: float = 130.0
     cache_bytes: float = 32e6
     stream_ns_per_byte: float = 0.05
-
-    def of_rate(self, rate_per_ns: float) -> Writer:
-        """The same at another rate of instructions."""
-        return self._replace(rate_per_ns=rate_per_ns)
 
 
 SOME_WRITER = Writer()
@@ -205,6 +207,7 @@ def writer_of(speed: HostSpeed, data_bytes: float) -> Writer:
     """That of a host, whose data are so many bytes."""
     return Writer(
         rate_per_ns=speed.user_ipc * speed.clock_ghz,
+        own_ns=speed.l2_ns,
         near_ns=speed.l3_ns,
         far_ns=speed.dram_ns + page_walk_ns(speed, data_bytes),
         cache_bytes=speed.l3_bytes,
@@ -250,6 +253,12 @@ class Written:
     def bytes(self) -> float:
         """All strings."""
         return sum(length * count for length, count in self.strings)
+
+    @property
+    def tried_bytes(self) -> float:
+        """Of strings that are long enough to be compressed."""
+        tried = (pair for pair in self.strings if pair[0] >= _COMPRESSED_FROM_BYTES)
+        return sum(length * count for length, count in tried)
 
     @property
     def long_bytes(self) -> float:
@@ -421,6 +430,9 @@ def save_s(
         each = written(g, population)
         count = each.instructions(numbers, compression=compression, checksum=checksum, left=left)
         waits_ns = each.blocks * each.block_share * doubts.waited * wait_ns
+        if compression:
+            tried = left**_LITERAL_POWER * each.tried_bytes
+            waits_ns += tried * doubts.looked_up * writer.own_ns
         streamed_ns = outside * writer.stream_ns_per_byte * each.bytes
         cpu_ns += keys * (count * doubts.instructions / writer.rate_per_ns + waits_ns + streamed_ns)
         size += keys * each.file_bytes(left=left)
@@ -450,26 +462,48 @@ def child_of(
         What a key of each population weighs.
     """
     keys = sum(count for count, _ in data)
-    seconds = save_s(
-        g,
-        data,
-        data_bytes=used_bytes,
-        writer=writer,
-        compression=forking.rdbcompression,
-        checksum=forking.rdbchecksum,
-        disk_bytes_per_s=(forking.disk_mbyte_per_s or math.inf) * 1e6,
-    )
+
+    def takes(doubts: SavingDoubts) -> float:
+        return save_s(
+            g,
+            data,
+            data_bytes=used_bytes,
+            writer=writer,
+            compression=forking.rdbcompression,
+            checksum=forking.rdbchecksum,
+            disk_bytes_per_s=(forking.disk_mbyte_per_s or math.inf) * 1e6,
+            doubts=doubts,
+        )
+
+    seconds = takes(EXPECTED)
     touched: list[tuple[float, float]] = []
     for (count, population), each in zip(data, per_key, strict=True):
         share, chance = count * each.settled / used_bytes, count / max(keys, 1e-9)
         touched += [
             (share * part, chance * pages)
             for part, pages in touched_by_writes(
-                g, population, data_bytes=each.settled, allocator=allocator
+                g, population, data_bytes=each.settled, keys=keys, allocator=allocator
             )
         ]
-    pace = used_bytes / seconds if seconds > 0.0 else math.inf
-    return Child(pace, forking.writes_per_s, forking.child_s, tuple(touched))
+    if seconds <= 0.0:
+        return Child(math.inf, forking.writes_per_s, forking.child_s, tuple(touched))
+    below, above = (
+        math.hypot(
+            *(
+                math.log(takes(EXPECTED._replace(**{name: ends[place]})) / seconds)
+                for name, ends in SAVING_RANGES.items()
+            )
+        )
+        for place in (0, 2)
+    )
+    return Child(
+        bytes_per_s=used_bytes / seconds,
+        writes_per_s=forking.writes_per_s,
+        child_s=forking.child_s,
+        touched=tuple(touched),
+        shorter=math.exp(-below),
+        longer=math.exp(above),
+    )
 
 
 def child_of_memory(scenario: MemoryScenario) -> Child | None:
@@ -507,7 +541,12 @@ def child_of_memory(scenario: MemoryScenario) -> Child | None:
 
 
 def touched_by_writes(
-    g: Generation, population: Population, *, data_bytes: float, allocator: Allocator | None = None
+    g: Generation,
+    population: Population,
+    *,
+    data_bytes: float,
+    keys: float = 1e6,
+    allocator: Allocator | None = None,
 ) -> Touched:
     """Which parts of its data the replacement of a string touches.
 
@@ -518,10 +557,13 @@ def touched_by_writes(
     ----------
     data_bytes
         That a key has in all, of which the shares are.
+    keys
+        Of the node, whose table they share.
     allocator
         The engine's own without it.
     """
     allocator = allocator or g.allocator
+    bucket_bytes = key_table(NodeFootprint(g, allocator), keys).settled / max(keys, 1.0)
     if not isinstance(population, Strings):
         return ANY_PAGES
     total: dict[int, float] = {}
@@ -541,15 +583,11 @@ def touched_by_writes(
                     written_to[int(size)] = written_to.get(int(size), 0.0) + share * pages
         if g.key_in_object and not blocks.value:
             bucket = -1
-            total[bucket] = total.get(bucket, 0.0) + share * _BUCKET_BYTES_A_KEY
+            total[bucket] = total.get(bucket, 0.0) + share * bucket_bytes
             written_to[bucket] = written_to.get(bucket, 0.0) + share
     if allocator.startswith("libc"):
         return ((1.0, 1.0 + sum(total.values()) / PAGE_BYTES),)
     return tuple((total[size] / data_bytes, pages) for size, pages in written_to.items())
-
-
-_BUCKET_BYTES_A_KEY = 12.0
-"""Of the table of keys: 64 bytes for seven at most, or 8 for one at most, three quarters full."""
 
 
 @lru_cache(maxsize=1024)

@@ -8,6 +8,7 @@ from forecache.models.footprint.answers import (
     MemoryPoint,
     PopulationMemory,
 )
+from forecache.sim.statistics import Estimate
 
 from ..document import Column, Document, Facts, Part, Section, Text, TextTable, Warnings, words
 from ..text.formats import UNKNOWN, byte_size, count, estimate_text, plain
@@ -143,9 +144,16 @@ def _facts(point: MemoryPoint) -> list[tuple[str, str]]:
         ("While tables move", byte_size(point.rehashing_bytes)),
         ("Resident", estimate_text(point.resident_bytes, *ends, "bytes")),
         ("While a child lives", f"{likely}{bounds}"),
+        *([] if (lives := forked.child_s) is None else [("  which takes", _seconds(lives))]),
         ("Keys", _keys(point.keys)),
         *([] if point.fits is None else _fits_facts(point.fits)),
     ]
+
+
+def _seconds(lives: Estimate) -> str:
+    if lives.low == lives.high:
+        return f"{lives.value:,.3g} s"
+    return f"{lives.value:,.2g} s ({lives.low:,.2g} to {lives.high:,.2g})"
 
 
 def _fits_facts(fits: Fitting) -> list[tuple[str, str]]:

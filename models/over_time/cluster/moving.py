@@ -400,17 +400,18 @@ def moving_path(cluster: Cluster, gbit_per_s: float | None, draw: Drawn | None =
     """What lies between two nodes: so much, or what their host has."""
     if gbit_per_s is not None:
         return Path([constant(gbit_per_s)])
-    speed = _speed(cluster, draw)
+    speed = speed_of(cluster, draw)
     return between(speed, speed)
 
 
 def rate_per_ns(cluster: Cluster, draw: Drawn | None = None) -> float:
     """Instructions a nanosecond of the nodes' host."""
-    speed = _speed(cluster, draw)
+    speed = speed_of(cluster, draw)
     return speed.user_ipc * speed.clock_ghz
 
 
-def _speed(cluster: Cluster, draw: Drawn | None) -> HostSpeed:
+def speed_of(cluster: Cluster, draw: Drawn | None = None) -> HostSpeed:
+    """The nodes' host, or a draw of it."""
     host = load_host(cluster.scenario.cluster.host)
     return host.speed(None if draw is None else draw_host(host, draw))
 

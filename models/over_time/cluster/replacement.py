@@ -19,11 +19,13 @@ from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate
 
 from ...engines.profile import EngineProfile, load_engine
+from ...footprint.saving import EXPECTED, SAVING_RANGES, SavingDoubts, Writer, writer_of
+from ...footprint.schema import Strings
+from ...layouts.generations import generation
 from ...prediction.predict import DRAWS
-from ...prediction.uncertainty import Draw, Drawn
+from ...prediction.uncertainty import Draw, Drawn, draw_ranges
 from ...results.intervals import interval_over_draws
 from ...scenario.versions import version_numbers
-from ...scenario.workload import sizes_of
 from ..caching import Filling
 from ..recorder import Process
 from .cluster import Cluster
@@ -32,7 +34,7 @@ from .failover import FailoverRules, fail_over, hand_over_s, rules_for
 from .intervals import Outcomes, RunStep, exactly, with_interval_of
 from .load.load import LoadStep
 from .migration import COMMAND_BYTES, NodeLoad
-from .moving import RecentLoad, moving_path, rate_per_ns
+from .moving import RecentLoad, moving_path, speed_of
 from .nodes import UP, NodeKind
 from .schema import ClusterNodes
 from .sync import FullSync, NodeContent, SyncWork, full_sync, load_sync_profile
@@ -350,6 +352,13 @@ class SyncNumbers:
     old_work: SyncWork
     new_work: SyncWork
     path: Path
+    writer: Writer
+    doubts: SavingDoubts
+
+    def save_s(self, held: NodeContent, engine: EngineProfile, **more: float) -> float:
+        """Time to write what a node holds into a file."""
+        g = generation(engine.engine, engine.version)
+        return held.save_s(g, writer=self.writer, doubts=self.doubts, **more)
 
 
 class Replacement:
@@ -381,12 +390,19 @@ class Replacement:
         self.disk_bytes_per_s = (event.disk_mbyte_per_s or math.inf) * 1e6
 
     def _numbers(self, draw: Drawn | None = None) -> SyncNumbers:
-        rate = rate_per_ns(self.cluster, draw)
+        speed = speed_of(self.cluster, draw)
+        rate = speed.user_ipc * speed.clock_ghz
         old, new = (
             load_sync_profile(each.engine).on(rate, draw=draw)
             for each in (self.target.old, self.target.new)
         )
-        return SyncNumbers(old, new, moving_path(self.cluster, self.event.network_gbit_per_s, draw))
+        path = moving_path(self.cluster, self.event.network_gbit_per_s, draw)
+        data_bytes = float(self.cluster.nodes.data_bytes.max(initial=0.0))
+        writer = writer_of(speed, data_bytes)
+        doubts = EXPECTED
+        if draw is not None:
+            doubts = SavingDoubts(**draw_ranges("saving", SAVING_RANGES, draw))
+        return SyncNumbers(old, new, path, writer, doubts)
 
     def begin(self) -> None:
         """Look at the load from now on."""
@@ -434,8 +450,10 @@ class Replacement:
         else:
             keys = float(self.slots.keys[self.slots.owners == shard].sum())
         keys *= self.watch.share_there(shard)
-        sizes = tuple((float(size), float(share)) for size, share in sizes_of(data.value_bytes))
-        return NodeContent(keys=keys, key_bytes=data.key_bytes, sizes=sizes)
+        strings = Strings(
+            type="string", keys=0, key_bytes=data.key_bytes, value_bytes=data.value_bytes
+        )
+        return NodeContent(keys=keys, strings=strings)
 
     def _over_draws(self, seconds: Callable[[SyncNumbers], float]) -> Estimate:
         """How long something takes, with its interval."""
@@ -448,8 +466,11 @@ class Replacement:
         if self.event.persistence != "snapshot":
             return exactly(0.0)
         held, disk = self.content(shard), self.disk_bytes_per_s
+        data_bytes = float(self.cluster.nodes.data_bytes[self.primary(shard)])
         return self._over_draws(
-            lambda numbers: numbers.old_work.save_s(held, disk_bytes_per_s=disk)
+            lambda numbers: numbers.save_s(
+                held, self.target.old, data_bytes=data_bytes, disk_bytes_per_s=disk
+            )
         )
 
     def load_s(self, shard: int) -> Estimate:
@@ -696,10 +717,12 @@ class Replacement:
             (numbers.new_work, self.target.new) if is_new else (numbers.old_work, self.target.old)
         )
         work = replace(work, store_ns_per_byte=numbers.new_work.store_ns_per_byte)
+        data_bytes = float(nodes.data_bytes[giver])
         return full_sync(
             work,
             content=held,
-            data_bytes=float(nodes.data_bytes[giver]),
+            data_bytes=data_bytes,
+            saving_s=numbers.save_s(held, engine, data_bytes=data_bytes),
             bytes_per_s=numbers.path.mean_bytes_per_s(held.file_bytes),
             diskless=diskless(engine) if event.diskless is None else event.diskless,
             apply_s=self.target.kind.surrogate.main_ps * 1e-12,

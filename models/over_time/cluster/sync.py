@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from pydantic import Field
 
@@ -13,6 +12,9 @@ from forecache.hwprofiles.files import parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import ranges_of
 from forecache.hwprofiles.record import Record
 
+from ...footprint.saving import EXPECTED, SavingDoubts, Writer, save_s, written
+from ...footprint.schema import Strings
+from ...layouts.generations import GENERATIONS, Generation
 from ...prediction.uncertainty import Z95, Drawn, draw_ranges
 from ...results.intervals import RelativeError, student_factor
 from ...step_times.inputs import FORK_MS_PER_GIB
@@ -37,30 +39,36 @@ class NodeContent:
     ----------
     keys
         How many, each with a string.
-    key_bytes
-        Of each.
-    sizes
-        (bytes, share) of their values.
+    strings
+        What each of them is.
     """
 
     keys: float
-    key_bytes: int
-    sizes: Sequence[tuple[float, float]]
+    strings: Strings
 
-    @property
+    @cached_property
     def file_bytes(self) -> float:
-        """Size of the file: a type, two lengths, a key and a value each (rdb.c), uncompressed."""
-        each = sum(
-            share
-            * (1 + _length_bytes(self.key_bytes) + self.key_bytes + _length_bytes(size) + size)
-            for size, share in self.sizes
+        """Size of the file, uncompressed; it is alike in all versions."""
+        return self.keys * written(GENERATIONS[0], self.strings).file_bytes()
+
+    def save_s(
+        self,
+        g: Generation,
+        *,
+        data_bytes: float,
+        writer: Writer,
+        disk_bytes_per_s: float = math.inf,
+        doubts: SavingDoubts = EXPECTED,
+    ) -> float:
+        """Time to write everything into a file, compressed and with a checksum as by default."""
+        return save_s(
+            g,
+            [(self.keys, self.strings)],
+            data_bytes=data_bytes,
+            writer=writer,
+            disk_bytes_per_s=disk_bytes_per_s,
+            doubts=doubts,
         )
-        return self.keys * each
-
-
-def _length_bytes(length: float) -> int:
-    """Bytes that a length takes in a file (`rdbSaveLen`)."""
-    return 1 if length < 1 << 6 else 2 if length < 1 << 14 else 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +77,6 @@ class SyncWork(HostWork):
 
     Attributes
     ----------
-    save_key_ns, save_ns_per_byte
-        Whoever writes the data: a forked child, or a server that shuts down.
     relay_ns_per_byte
         The primary's main thread takes it from the child's pipe and sends it.
     store_ns_per_byte
@@ -81,18 +87,11 @@ class SyncWork(HostWork):
         Of a full sync for the engine's timers, so the same on every host.
     """
 
-    save_key_ns: float = 0.0
-    save_ns_per_byte: float = 0.0
     relay_ns_per_byte: float = 0.0
     store_ns_per_byte: float = 0.0
     load_key_ns: float = 0.0
     load_ns_per_byte: float = 0.0
     wait_ms: float = 0.0
-
-    def save_s(self, content: NodeContent, *, disk_bytes_per_s: float = math.inf) -> float:
-        """Time to write everything into a file."""
-        cpu_s = content.keys * self.save_key_ns + content.file_bytes * self.save_ns_per_byte
-        return max(cpu_s * 1e-9, content.file_bytes / disk_bytes_per_s)
 
     def load_s(self, content: NodeContent, *, disk_bytes_per_s: float = math.inf) -> float:
         """Time to load it."""
@@ -103,8 +102,6 @@ class SyncWork(HostWork):
 class SyncErrors(Record):
     """How far off syncs and loads were that nothing was fitted to."""
 
-    save: RelativeError
-    """Writing all data into a file."""
     load: RelativeError
     """Loading it."""
     wait_ms: float = Field(ge=0)
@@ -132,11 +129,10 @@ class SyncProfile(WorkProfile):
         part = f"full sync of {self.id}"
         numbers |= draw_ranges(part, ranges_of(self.work), draw)
         # Student's t, as wide as the normal numbers that draws are.
-        for step, error in (("save", self.errors.save), ("load", self.errors.load)):
-            factor = math.exp(error.half_width / Z95 * draw.normals([f"{part}, {step}"])[0])
-            for name in numbers:
-                if name.startswith(f"{step}_"):
-                    numbers[name] *= factor
+        factor = math.exp(self.errors.load.half_width / Z95 * draw.normals([f"{part}, load"])[0])
+        for name in numbers:
+            if name.startswith("load_"):
+                numbers[name] *= factor
         late_ms = self.errors.wait_ms * student_factor(self.errors.load.points) / Z95
         wait_ms = numbers.get("wait_ms", 0.0) + late_ms * draw.normals([f"{part}, wait"])[0]
         numbers["wait_ms"] = max(0.0, wait_ms)
@@ -207,6 +203,7 @@ def full_sync(
     *,
     content: NodeContent,
     data_bytes: float,
+    saving_s: float,
     bytes_per_s: float,
     diskless: bool,
     apply_s: float,
@@ -222,6 +219,8 @@ def full_sync(
     ----------
     data_bytes
         Memory of the primary, which the fork maps.
+    saving_s
+        How long the child writes, as fast as it can (`NodeContent.save_s`).
     bytes_per_s
         Of one connection between them.
     diskless
@@ -238,7 +237,8 @@ def full_sync(
     passing = MigrationWork(
         relay_ns_per_byte=work.relay_ns_per_byte, load_ns_per_byte=work.store_ns_per_byte
     )
-    saving_s = work.save_s(content, disk_bytes_per_s=math.inf if diskless else disk_bytes_per_s)
+    if not diskless:
+        saving_s = max(saving_s, content.file_bytes / disk_bytes_per_s)
     sending_s = keys / keys_per_s(
         *(passing, each_bytes), bytes_per_s=limited, source=source, target=IDLE
     )
