@@ -129,7 +129,7 @@ def _forks(prediction: Prediction) -> Iterator[Unmet]:
     every_s = kept.snapshot.every_s
     inputs = system.inputs(prediction.case.scenario)
     [stall] = [each for each in stalls_of(inputs) if each.fork]
-    low, value, high = DISK_RANGES["fork_ms_per_gib"]
+    low, value, high = DISK_RANGES["fork_waits_per_page"]
     ends = (milliseconds(stall.duration_ms * end / value) for end in (low, high))
     seldom = ", so seldom that p99.9 may leave it out" if every_s > SELDOM_S else ""
     yield _stop(

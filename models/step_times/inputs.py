@@ -18,18 +18,28 @@ from ..engines.commands import (
 )
 from ..engines.generator import PLAIN_RULES, GeneratorRules, GeneratorWork
 from ..engines.profile import EngineProfile, EngineWork
-from ..footprint.limits import PAGES_PER_WRITE
+from ..footprint.limits import PAGE_BYTES, PAGES_PER_WRITE
 from ..footprint.node import resident_bytes
 from ..footprint.saving import FILE_BYTE_NS, FILE_WRITE_NS
+from ..memory.caches import page_walk_ns
 from ..memory.contents import prefetch_batch
 from ..node.policies import Policy, running
 from ..scenario.schema import Scenario
 from .cores import OWN_CORES_EACH, Sharing
 
-FORK_MS_PER_GIB = 13.0
-"""The main thread copies its page tables: 12.8 ms for a GiB on a virtual machine, 13.1 on a
-physical one (Redis documentation, "Diagnosing latency issues"); 89 ms for 5 GB on a c7g.2xlarge are
-19 (valkey issue 2767). Assumed range: 9 to 24."""
+FORK_WAITS_PER_PAGE = 0.5
+"""Of each small page a fork copies the entry of its table and counts another user of it: half a
+wait for DRAM and for the way to the page, since neighbours are often fetched together. 13.1 ms for
+a GiB are 50 ns a page on a physical machine (Redis documentation, "Diagnosing latency issues"), 19
+are 73 on a c7g.2xlarge (89 ms for 5 GB, valkey issue 2767), whose waits take some 100 and 140 ns;
+on a guest whose waits take 400 ns since neighbours load its memory, 160 to 250
+(docs/forks.md). Assumed range: 0.33 to 0.9."""
+
+_PAGES_PER_GIB = 2**30 / PAGE_BYTES
+
+FORK_MS_PER_GIB = _PAGES_PER_GIB * FORK_WAITS_PER_PAGE * 130.0 / 1e6
+"""On a host that isn't known: waits of 130 ns (assumed, 90 to 200)."""
+
 
 COPY_ON_WRITE_NS = 1200.0
 """First write to a page while a child lives: a fault and 4 KiB copied (assumed, 600 to 3,000)."""
@@ -39,10 +49,16 @@ class DiskTimes(NamedTuple):
     """What the constants above say, or a draw of them."""
 
     file_write_ns: float = FILE_WRITE_NS
-    fork_ms_per_gib: float = FORK_MS_PER_GIB
+    fork_waits_per_page: float = FORK_WAITS_PER_PAGE
     copy_on_write_ns: float = COPY_ON_WRITE_NS
     pages_per_write: float = PAGES_PER_WRITE
     file_byte_ns: float = FILE_BYTE_NS
+
+
+    def fork_ms(self, speed: HostSpeed, resident_bytes: float) -> float:
+        """How long a fork stops a server with small pages; its main thread copies page tables."""
+        wait_ns = speed.dram_ns + page_walk_ns(speed, resident_bytes)
+        return resident_bytes / PAGE_BYTES * self.fork_waits_per_page * wait_ns / 1e6
 
 
 ASSUMED_DISK = DiskTimes()
@@ -50,7 +66,7 @@ ASSUMED_DISK = DiskTimes()
 DISK_RANGES = {
     "file_write_ns": (250.0, FILE_WRITE_NS, 2000.0),
     "file_byte_ns": (0.25, FILE_BYTE_NS, 1.2),
-    "fork_ms_per_gib": (9.0, FORK_MS_PER_GIB, 24.0),
+    "fork_waits_per_page": (0.33, FORK_WAITS_PER_PAGE, 0.9),
     "copy_on_write_ns": (600.0, COPY_ON_WRITE_NS, 3000.0),
     "pages_per_write": (1.5, PAGES_PER_WRITE, 5.0),
 }

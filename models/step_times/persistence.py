@@ -250,7 +250,7 @@ def stalls_of(inputs: NodeInputs) -> list[Stall]:
     found = [] if slow is None else [Stall(slow.duration_ms, slow.every_s, slow.share)]
     if kept is not None and kept.snapshot is not None:
         # The fork that begins a snapshot: nothing is served meanwhile.
-        fork_ms = inputs.disk.fork_ms_per_gib * (inputs.resident_bytes / 2**30)
+        fork_ms = inputs.disk.fork_ms(inputs.speed, inputs.resident_bytes)
         found.append(Stall(max(1e-3, fork_ms), every_s=kept.snapshot.every_s, fork=True))
     return found
 

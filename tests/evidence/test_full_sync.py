@@ -16,11 +16,11 @@ from evidence.live.sync_check import (
 )
 from evidence.live.sync_live import Measured
 from evidence.live.trials import kept
+from forecache.models.layouts.generations import generation
 from forecache.models.over_time.cluster.sync import SyncWork
 
+G = generation("redis", "7.0")
 WORK = SyncWork(
-    save_key_ns=300.0,
-    save_ns_per_byte=5.0,
     relay_ns_per_byte=2.0,
     store_ns_per_byte=3.0,
     load_key_ns=400.0,
@@ -35,17 +35,17 @@ def measured(trial):
         trial=trial,
         sync_s=1.0,
         primary_ns=held.file_bytes * WORK.relay_ns_per_byte,
-        child_ns=WORK.save_s(held) * 1e9,
+        child_ns=1e9,
         replica_ns=held.file_bytes * WORK.store_ns_per_byte + WORK.load_s(held) * 1e9,
-        save_s=WORK.save_s(held),
+        save_s=1.0,
         load_ns=WORK.load_s(held) * 1e9,
         file_bytes=held.file_bytes,
     )
-    return Measured(**{**asdict(seen), "trial": trial, "sync_s": predict(seen, WORK)["sync_s"]})
+    return Measured(**{**asdict(seen), "trial": trial, "sync_s": predict(seen, WORK, G)["sync_s"]})
 
 
 def test_a_fit_finds_the_work_that_trials_were_made_of():
-    found = fit([measured(trial) for trial in CALIBRATION])
+    found = fit([measured(trial) for trial in CALIBRATION], G)
     assert asdict(found) == pytest.approx(asdict(WORK), rel=1e-6)
 
 

@@ -39,9 +39,8 @@ def test_a_child_costs_the_pages_that_are_written_meanwhile() -> None:
     [point] = verbs.memory(SCENARIO).points
     forked, resident = point.forked_bytes, point.resident_bytes
     copied = forked.value - forked.low
-    # 10,000 writes of three pages, few of which meet.
-    assert copied == pytest.approx(30_000 * 4096, rel=0.15)
-    assert copied < 30_000 * 4096
+    # 10,000 writes of up to three pages: entries and objects are small, so that many meet.
+    assert 20_000 * 4096 < copied < 30_000 * 4096
     assert resident < forked.low < forked.value < forked.high
 
 

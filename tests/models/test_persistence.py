@@ -21,7 +21,6 @@ from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import (
     DISK_RANGES,
     FILE_BYTE_NS,
-    FORK_MS_PER_GIB,
     DiskTimes,
     NodeInputs,
 )
@@ -144,7 +143,11 @@ def test_a_fork_stops_the_main_thread_for_its_page_tables() -> None:
     case = scenario({"snapshot": {"every_s": 60, "child_s": 10}})
     kept = inputs(case)
     [stall] = stalls_of(kept)
-    assert stall.duration_ms == pytest.approx(kept.resident_bytes / 2**30 * FORK_MS_PER_GIB)
+    # 13 ms a GiB on a physical machine, 19 were published for a Graviton3.
+    assert 13.0 < stall.duration_ms / (kept.resident_bytes / 2**30) < 24.0
+    slow = replace(kept, speed=replace(kept.speed, dram_ns=4.0 * kept.speed.dram_ns))
+    [longer] = stalls_of(slow)
+    assert 3.0 < longer.duration_ms / stall.duration_ms <= 4.0
     assert stalls_of(inputs(scenario())) == []
     times = times_of(kept)
     assert times.rare_below_by_code[-1] > 0
@@ -230,9 +233,9 @@ def test_bytes_of_the_file_take_time_of_their_own() -> None:
 
 def test_a_dearer_disk_costs_more_of_each_kind() -> None:
     kept = inputs(scenario({"aof": "everysec", "snapshot": {"every_s": 60, "child_s": 10}}))
-    dear = replace(kept, disk=DiskTimes(4000.0, 24.0, 3000.0, 5.0))
+    dear = replace(kept, disk=DiskTimes(4000.0, 1.0, 3000.0, 5.0))
     [fork], [longer] = stalls_of(kept), stalls_of(dear)
-    assert longer.duration_ms == pytest.approx(24.0 / FORK_MS_PER_GIB * fork.duration_ms)
+    assert longer.duration_ms == pytest.approx(2.0 * fork.duration_ms)
     before, after = times_of(kept), times_of(dear)
     assert after.flush_ps - before.flush_ps == 3_550_000
     assert after.execute_by_code_ps[1] > before.execute_by_code_ps[1]

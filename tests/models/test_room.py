@@ -13,6 +13,7 @@ from forecache.models.footprint.limits import (
     FRAGMENTATION,
     PAGE_BYTES,
     SYSTEM_SHARE,
+    Child,
     Room,
     host_limit,
     machine_limit,
@@ -20,7 +21,6 @@ from forecache.models.footprint.limits import (
     room,
 )
 from forecache.models.footprint.node import node_room
-from forecache.models.footprint.schema import Forking
 from forecache.models.layouts.slabs import bytes_of_keys, keys_that_fit
 from forecache.models.over_time.cluster.nodes import MemoryWatch, NodeKind, Nodes
 from forecache.models.prices.table import load_prices
@@ -122,16 +122,19 @@ def test_a_managed_node_leaves_maxmemory_less_its_reserve() -> None:
 def test_a_child_needs_the_pages_that_are_written() -> None:
     limit = machine_limit("a machine", 64 * GIB)
 
-    def needed(forking: Forking | None) -> float:
+    def child(**given: float) -> Child:
+        return Child(bytes_per_s=100e6, **given)
+
+    def needed(forking: Child | None) -> float:
         return room(limit, 10 * GIB, process_bytes=0.0, forking=forking).needed_bytes
 
     alone = needed(None)
     tables = alone / PAGE_BYTES * 8
-    assert needed(Forking(writes_per_s=0)) == pytest.approx(alone + tables)
-    some = needed(Forking(writes_per_s=1_000, child_s=60))
-    assert alone < some < needed(Forking(writes_per_s=10_000, child_s=60))
+    assert needed(child(writes_per_s=0)) == pytest.approx(alone + tables)
+    some = needed(child(writes_per_s=1_000, child_s=60))
+    assert alone < some < needed(child(writes_per_s=10_000, child_s=60))
     # A closed loop writes as fast as it can: every page.
-    assert needed(Forking()) == pytest.approx(2 * alone + tables)
+    assert needed(child()) == pytest.approx(2 * alone + tables)
 
 
 def test_a_closed_loop_that_only_reads_copies_nothing() -> None:

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles.files import parse
 from forecache.models.engines.profile import load_engine
+from forecache.models.footprint.saving import SOME_WRITER
+from forecache.models.footprint.schema import Strings
+from forecache.models.layouts.generations import generation
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
 from forecache.models.over_time.cluster.failover import FailoverRules, hand_over_s
@@ -325,21 +328,30 @@ def test_versions_that_do_not_read_each_others_files():
 WORK = load_sync_profile("valkey").on(15.4)
 
 
+def held(keys, value_bytes):
+    strings = Strings(type="string", keys=0, key_bytes=16, value_bytes=value_bytes)
+    return NodeContent(keys=keys, strings=strings)
+
+
+def saving_s(content):
+    return content.save_s(generation("valkey", "9.1"), data_bytes=1e9, writer=SOME_WRITER)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     keys=st.floats(1, 1e8), size=st.floats(1, 1e5), busy=st.floats(0, 1),
     writes=st.floats(0, 1e5), bytes_per_s=st.floats(1e6, 1e10), straight=st.booleans(),
 )  # fmt: skip
 def test_a_full_sync_takes_no_less_than_its_parts(keys, size, busy, writes, bytes_per_s, straight):
-    content = NodeContent(keys=keys, key_bytes=16, sizes=((size, 1.0),))
+    content = held(keys, round(size))
     source = NodeLoad(busy=busy, waiting_s=0.01, writes_per_s=writes, write_bytes=size)
     asked = {
         "content": content, "data_bytes": keys * size, "bytes_per_s": bytes_per_s,
-        "diskless": straight, "apply_s": 5e-6,
+        "diskless": straight, "apply_s": 5e-6, "saving_s": saving_s(content),
     }  # fmt: skip
     sync = full_sync(WORK, source=source, **asked)
     assert sync.snapshot_s * bytes_per_s >= content.file_bytes * (1 - 1e-9)
-    assert sync.snapshot_s >= WORK.save_s(content) * (1 - 1e-9)
+    assert sync.snapshot_s >= saving_s(content) * (1 - 1e-9)
     assert sync.load_s == pytest.approx(WORK.load_s(content))
     assert 0 <= sync.source_share <= 1
     assert sync.duration_s >= sync.fork_s + sync.snapshot_s + sync.load_s + sync.changes_s - 1e-6
@@ -352,10 +364,10 @@ def test_a_full_sync_takes_no_less_than_its_parts(keys, size, busy, writes, byte
 
 
 def test_the_soft_limit_of_the_buffer_counts_for_a_minute():
-    content = NodeContent(keys=1e7, key_bytes=16, sizes=((1000.0, 1.0),))
+    content = held(1e7, 1000)
     asked = {
         "content": content, "data_bytes": 1e10, "bytes_per_s": 1e8, "diskless": True,
-        "apply_s": 1e-6,
+        "apply_s": 1e-6, "saving_s": saving_s(content),
     }  # fmt: skip
     held_s = full_sync(WORK, **asked).duration_s - 5.0
     # As many as fill 64 MiB a minute before the end.
@@ -449,6 +461,6 @@ def test_a_draw_of_the_measured_hosts_rate_moves_all_cpu_times_and_no_wait():
     usual, faster = (profile.on(9.0, draw=Steps({"measured host.rate": z})) for z in (0.0, 1.96))
     # What a faster host took for the same takes longer elsewhere.
     factor = profile.rate_per_ns.high / profile.rate_per_ns.best
-    assert faster.save_ns_per_byte == pytest.approx(factor * usual.save_ns_per_byte, rel=1e-3)
+    assert faster.relay_ns_per_byte == pytest.approx(factor * usual.relay_ns_per_byte, rel=1e-3)
     assert faster.load_key_ns == pytest.approx(factor * usual.load_key_ns, rel=1e-3)
     assert faster.wait_ms == usual.wait_ms
