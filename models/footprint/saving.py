@@ -72,8 +72,10 @@ FILE_BYTE_NS = 0.45
 """A byte of it: pages of the cache are found, filled and marked to be written back. 0.36 ns on
 tmpfs and 0.46 on ext4 of that guest; assumed range: 0.25 to 1.2."""
 
-_BUFFER_BYTES = 4096
-"""What the C library collects before it writes (a block of the file system)."""
+SAVED_BYTE_NS = 1.0
+"""Kernel time of a byte of a snapshot: written in pieces of 4 KiB, and handed to the disk before
+the file is complete (fsync). 2 to 3.6 ns in children of a Zen 3 guest on ext4 whose cores were 1.6
+times slower than in calm times (docs/forks.md); assumed range: 0.45 to 2.6."""
 
 _COMPRESSED_FROM_BYTES = 21
 """Strings longer than 20 bytes are compressed if they can be (rdbSaveRawString)."""
@@ -156,19 +158,28 @@ class SavingDoubts(NamedTuple):
     looked_up
         Waits for the second cache that compression has for each byte that stays: it looks it up in
         a table of 64 Ki places (lzf_c.c).
+    scattered
+        Share of the blocks of a collection that don't lie beside each other, so that each is waited
+        for: few where it was filled at once, all where it grew in turn with others.
+    saved_byte_ns
+        Kernel time of a byte of the file.
     """
 
     instructions: float = 1.0
     waited: float = 0.8
     left: float = 0.65
-    looked_up: float = 0.5
+    looked_up: float = 0.35
+    scattered: float = 0.2
+    saved_byte_ns: float = SAVED_BYTE_NS
 
 
 SAVING_RANGES = {
     "instructions": (0.85, 1.0, 1.2),
     "waited": (0.4, 0.8, 1.1),
     "left": (0.05, 0.65, 1.0),
-    "looked_up": (0.2, 0.5, 1.0),
+    "looked_up": (0.1, 0.35, 0.8),
+    "scattered": (0.1, 0.2, 1.0),
+    "saved_byte_ns": (0.45, SAVED_BYTE_NS, 2.6),
 }
 """(low, value, high) by the field of `SavingDoubts` (assumed). Compression leaves 0.53 to 0.65 of
 records in JSON with 1 to 10 KB, all of random letters, a hundredth of one letter."""
@@ -234,8 +245,9 @@ class Written:
         Calls for each.
     strings
         (bytes, how many) of the strings that values and items are, its name among them.
-    blocks, block_share
-        Blocks of memory that the writer comes to, and which share of the waits for these is left.
+    blocks, item_blocks, block_share
+        Blocks of memory that the writer comes to, of the key and of its items, and which share of
+        the waits for these is left.
     expiring
         Share of the keys that have a time to live.
     """
@@ -243,6 +255,7 @@ class Written:
     kind: str
     strings: tuple[tuple[float, float], ...]
     blocks: float
+    item_blocks: float
     block_share: float
     items: float = 0.0
     item_kind: str = ""
@@ -328,7 +341,8 @@ def written(g: Generation, population: Population) -> Written:
     return Written(
         kind=kind,
         strings=((float(population.key_bytes), 1.0), *strings),
-        blocks=outer + items * inside,
+        blocks=outer,
+        item_blocks=items * inside,
         block_share=prefetched,
         items=items,
         item_kind=population.type if items else "",
@@ -429,14 +443,15 @@ def save_s(
     for keys, population in data:
         each = written(g, population)
         count = each.instructions(numbers, compression=compression, checksum=checksum, left=left)
-        waits_ns = each.blocks * each.block_share * doubts.waited * wait_ns
+        blocks = each.blocks + doubts.scattered * each.item_blocks
+        waits_ns = blocks * each.block_share * doubts.waited * wait_ns
         if compression:
             tried = left**_LITERAL_POWER * each.tried_bytes
             waits_ns += tried * doubts.looked_up * writer.own_ns
         streamed_ns = outside * writer.stream_ns_per_byte * each.bytes
         cpu_ns += keys * (count * doubts.instructions / writer.rate_per_ns + waits_ns + streamed_ns)
         size += keys * each.file_bytes(left=left)
-    cpu_ns += size * (FILE_BYTE_NS + FILE_WRITE_NS / _BUFFER_BYTES)
+    cpu_ns += size * doubts.saved_byte_ns
     return max(cpu_ns * 1e-9, size / disk_bytes_per_s)
 
 

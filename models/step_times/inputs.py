@@ -54,7 +54,6 @@ class DiskTimes(NamedTuple):
     pages_per_write: float = PAGES_PER_WRITE
     file_byte_ns: float = FILE_BYTE_NS
 
-
     def fork_ms(self, speed: HostSpeed, resident_bytes: float) -> float:
         """How long a fork stops a server with small pages; its main thread copies page tables."""
         wait_ns = speed.dram_ns + page_walk_ns(speed, resident_bytes)
