@@ -253,9 +253,9 @@ def test_a_snapshot_stops_the_node_and_copies_pages() -> None:
     assert resident.max() > 1.02 * resident[0]
     p99 = values(run, "latency", "p99")
     assert p99[int(1_000 / 12)] == p99.max()
-    assert fact(run, "longest stop of a fork") == pytest.approx(
-        13.0 * resident[0] / 2**30, rel=0.02
-    )
+    # Half a wait for DRAM, of some 100 to 250 ns, a page of 4 KiB.
+    per_page_ns = 1e6 * fact(run, "longest stop of a fork") / (resident[0] / 4096)
+    assert 50 < per_page_ns < 125
 
 
 def test_the_kernel_kills_a_node_whose_snapshot_needs_more_than_there_is() -> None:

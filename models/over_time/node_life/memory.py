@@ -8,27 +8,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecache.sim.errors import InputError
+from forecache.sim.words import byte_size
 
 from ...footprint.limits import (
     FRAGMENTATION,
     PAGE_BYTES,
+    Child,
     MemoryLimit,
     copied_pages,
-    gib,
     host_limit,
     machine_limit,
     resident,
 )
-from ...footprint.schema import Strings
+from ...footprint.saving import child_of, writer_of
+from ...footprint.schema import Forking, Strings
 from ...footprint.weigh import PROCESS_BYTES, NodeFootprint, baseline, key_table, key_weight
 from ...layouts.generations import Generation, generation
 from ...layouts.tables import NO_TABLE, TableBytes
 from ...prediction.system import System
 from ...results.series import Mark
 from ...scenario.versions import version_numbers
-from ...scenario.workload import sizes_of
+from ...scenario.workload import ValueSizes, sizes_of
 from ...step_times.inputs import ASSUMED_DISK
-from ..cluster.sync import NodeContent, SyncWork, load_sync_profile
+from ..cluster.sync import NodeContent
 from ..recorder import Recorder
 from .schema import NodeLife, TakeSnapshot
 
@@ -69,11 +71,12 @@ def known_generation(system: System) -> Generation:
 
 
 @dataclass
-class _Child:
-    """A child that saves: when it began, and how long it lives."""
+class _Saving:
+    """A child that saves: when it began, how long it lives, and which pages writes copy."""
 
     at_s: float
     lives_s: float
+    child: Child
 
 
 class MemoryOverTime:
@@ -106,15 +109,13 @@ class MemoryOverTime:
             replicas=0 if replicas is None else replicas.count,
             repl_backlog_bytes=None if mbyte is None else round(mbyte * 2**20),
         ).total
-        data = scenario.data
-        self._value_sizes = sizes_of(data.value_bytes, of_a_range=_SIZES)
+        data, self._speed = scenario.data, system.host.speed()
+        self._strings = self._one(data.value_bytes, data.timed)
+        self._key_weight = key_weight(self._footprint, self._strings)
         self.sizes = [
-            (self._key_bytes(size, 0.0), self._key_bytes(size, 1.0), share)
-            for size, share in self._value_sizes
+            (self._bytes(size, 0.0), self._bytes(size, 1.0), share)
+            for size, share in sizes_of(data.value_bytes, of_a_range=_SIZES)
         ]
-        speed = system.host.speed()
-        profile = load_sync_profile("valkey" if system.engine.engine == "valkey" else "redis")
-        self._saving: SyncWork = profile.on(speed.user_ipc * speed.clock_ghz)
         if scenario.memory_bytes is None:
             self.limit: MemoryLimit = host_limit(system.host, system.engine.engine)
         else:
@@ -124,23 +125,23 @@ class MemoryOverTime:
         numbers = version_numbers(system.engine.version)
         self._looks_at_maxmemory = found.engine == "valkey" or numbers >= [6, 2]
         self._due = self._snapshots()
-        self._child: _Child | None = None
+        self._child: _Saving | None = None
         self._is_full = False
         self.killed_s: float | None = None
         self.most_resident = 0.0
         self.stops_s: list[float] = []
         self.left_out = 0
 
-    def _key_bytes(self, value_bytes: int, ttl: float) -> float:
+    def _one(self, value_bytes: ValueSizes, ttl: float) -> Strings:
         key_bytes = self._scenario.data.key_bytes
-        one = Strings(type="string", keys=1, key_bytes=key_bytes, value_bytes=value_bytes, ttl=ttl)
-        return key_weight(self._footprint, one).settled
+        return Strings(type="string", keys=1, key_bytes=key_bytes, value_bytes=value_bytes, ttl=ttl)
+
+    def _bytes(self, value_bytes: int, ttl: float) -> float:
+        return key_weight(self._footprint, self._one(value_bytes, ttl)).settled
 
     def content(self, keys: float) -> NodeContent:
         """What a file of the data would hold."""
-        return NodeContent(
-            keys=keys, key_bytes=self._scenario.data.key_bytes, sizes=self._value_sizes
-        )
+        return NodeContent(keys=keys, strings=self._strings)
 
     # --- tables -----------------------------------------------------------------------------------
 
@@ -218,8 +219,9 @@ class MemoryOverTime:
                 self.left_out += 1
                 continue
             stop_s = self.fork_s(used_bytes)
-            lives_s = lives_s or self._saving.save_s(self.content(keys))
-            self.fork(at_s, lives_s=lives_s, stop_s=stop_s)
+            child = self.child(keys, used_bytes)
+            lives_s = lives_s or child.lives_s(used_bytes).value
+            self.fork(at_s, child, lives_s=lives_s, stop_s=stop_s)
             what = f"a snapshot begins: the node stops for {1e3 * stop_s:,.0f} ms"
             self._tell(at_s, f"{what}, its child lives for {lives_s:,.0f} s")
             stops.append(stop_s)
@@ -228,11 +230,27 @@ class MemoryOverTime:
     def fork_s(self, used_bytes: float) -> float:
         """How long a fork stops a node that uses so much."""
         held = resident(used_bytes, fragmentation=FRAGMENTATION, process_bytes=PROCESS_BYTES)
-        return ASSUMED_DISK.fork_ms_per_gib * held.resident / 2**30 / 1e3
+        return ASSUMED_DISK.fork_ms(self._speed, held.resident) / 1e3
 
-    def fork(self, at_s: float, *, lives_s: float, stop_s: float) -> None:
+    def child(self, keys: float, used_bytes: float) -> Child:
+        """The child that a node with so many keys would fork."""
+        settings = self._scenario.settings
+        return child_of(
+            self._footprint.generation,
+            [(keys, self._strings)],
+            Forking(
+                rdbcompression=settings.rdbcompression,
+                rdbchecksum=settings.rdbchecksum,
+                disk_mbyte_per_s=self._scenario.disk_mbyte_per_s,
+            ),
+            used_bytes=used_bytes,
+            per_key=[self._key_weight],
+            writer=writer_of(self._speed, used_bytes),
+        )
+
+    def fork(self, at_s: float, child: Child, *, lives_s: float, stop_s: float) -> None:
         """A child begins to save."""
-        self._child = _Child(at_s, lives_s)
+        self._child = _Saving(at_s, lives_s, child)
         self.stops_s.append(stop_s)
 
     # --- what the kernel sees ---------------------------------------------------------------------
@@ -248,13 +266,18 @@ class MemoryOverTime:
         most = self._scenario.settings.maxmemory_bytes
         if most is not None and used_bytes > _FULL * most and not self._is_full:
             self._is_full = True
-            self._tell(now_s, f"memory is full: {gib(most)} GiB")
+            self._tell(now_s, f"memory is full: {byte_size(most)}")
         held = resident(used_bytes, fragmentation=FRAGMENTATION, process_bytes=PROCESS_BYTES)
         total = held.resident
         if self._child is not None and self._child.at_s < now_s:
             lived_s = min(now_s - self._child.at_s, self._child.lives_s)
             data_bytes = used_bytes * FRAGMENTATION
-            pages = copied_pages(data_bytes, writes_per_s=changed_per_s, child_s=lived_s)
+            pages = copied_pages(
+                data_bytes,
+                writes_per_s=changed_per_s,
+                child_s=lived_s,
+                touched=self._child.child.touched,
+            )
             total = held.forked_low + PAGE_BYTES * pages
             if now_s >= self._child.at_s + self._child.lives_s:
                 self._child = None
@@ -262,7 +285,7 @@ class MemoryOverTime:
         over = self.limit.of == "resident" and total > self.limit.usable_bytes
         if over and self.killed_s is None:
             self.killed_s = now_s
-            what = f"{gib(total)} GiB are needed, {self.limit.words}: the kernel may kill it"
+            what = f"{byte_size(total)} are needed, {self.limit.words}: the kernel may kill it"
             self._tell(now_s, what)
         return total
 

@@ -58,6 +58,32 @@ class Changes:
         return written + self.deletes * (self.key_bytes + DELETE_BYTES)
 
 
+@dataclass(frozen=True)
+class SyncSource:
+    """A node as a replica that is synchronised finds it.
+
+    Attributes
+    ----------
+    load
+        What its clients ask for.
+    changes
+        What it writes to its replicas.
+    content, used_bytes
+        Its data.
+    saving_s
+        How long a child takes to write them.
+    apply_s
+        Time of a replica for one write.
+    """
+
+    load: NodeLoad
+    changes: Changes
+    content: NodeContent
+    used_bytes: float
+    saving_s: float
+    apply_s: float
+
+
 @dataclass
 class _Link:
     """A replica that has lost its node.
@@ -109,26 +135,9 @@ class ReplicaLinks:
         """(time, stop, life of the child) of forks in s, for the run to take."""
         self.least_held_s = math.inf
 
-    def step(
-        self,
-        now_s: float,
-        end_s: float,
-        *,
-        changes: Changes,
-        content: NodeContent,
-        used_bytes: float,
-        busy: float,
-        apply_s: float,
-    ) -> float:
-        """Go on to the end of a step; returns the share of the main thread that syncs take.
-
-        Parameters
-        ----------
-        busy
-            Share of the main thread that clients want.
-        apply_s
-            Time of a replica for one write.
-        """
+    def step(self, now_s: float, end_s: float, source: SyncSource) -> float:
+        """Go on to the end of a step; returns the share of the main thread that syncs take."""
+        changes = source.changes
         if changes.bytes > 0:
             self.least_held_s = min(self.least_held_s, self.backlog_bytes / changes.bytes)
         while self._to_come and self._to_come[0].at_s < end_s:
@@ -137,30 +146,19 @@ class ReplicaLinks:
             self._record.marks.append(
                 Mark(event.at_s, f"a replica is gone for {event.lasts_s:,.0f} s")
             )
-        load = NodeLoad(
-            busy=busy, writes_per_s=changes.writes, write_bytes=max(changes.write_bytes, 1.0)
-        )
         taken = 0.0
         for link in list(self._gone):
             gone_s = min(end_s, link.back_s) - max(now_s, link.at_s)
             link.missed_bytes += changes.bytes * max(0.0, gone_s)
             if link.sync is None and link.back_s < end_s:
-                self._ask(link, max(now_s, link.back_s), load, content, used_bytes, apply_s)
+                self._ask(link, max(now_s, link.back_s), source)
             while link.sync is not None and link.until_s < end_s and link in self._gone:
-                self._end(link, load, content, used_bytes, apply_s)
+                self._end(link, source)
             if link.sync is not None:
                 taken = max(taken, link.sync.source_share)
         return taken
 
-    def _ask(
-        self,
-        link: _Link,
-        at_s: float,
-        load: NodeLoad,
-        content: NodeContent,
-        used_bytes: float,
-        apply_s: float,
-    ) -> None:
+    def _ask(self, link: _Link, at_s: float, source: SyncSource) -> None:
         """A replica that is back asks for what it missed."""
         if link.begun_s == 0.0 and link.missed_bytes <= self.backlog_bytes:
             self.partial += 1
@@ -176,18 +174,19 @@ class ReplicaLinks:
         settings = self._settings
         link.sync = full_sync(
             self._work,
-            content=content,
-            data_bytes=used_bytes,
-            bytes_per_s=self._path.mean_bytes_per_s(content.file_bytes),
+            content=source.content,
+            data_bytes=source.used_bytes,
+            saving_s=source.saving_s,
+            bytes_per_s=self._path.mean_bytes_per_s(source.content.file_bytes),
             diskless=self._diskless,
-            apply_s=apply_s,
+            apply_s=source.apply_s,
             delay_s=settings.sync_delay_s,
-            source=load,
+            source=source.load,
             disk_bytes_per_s=(settings.disk_mbyte_per_s or math.inf) * 1e6,
             buffer_limit_bytes=settings.buffer_mbyte * _MIB,
         )
         self.forks.append((at_s, link.sync.fork_s, link.sync.snapshot_s))
-        link.until_s = at_s + self._lasts_s(link.sync, load)
+        link.until_s = at_s + self._lasts_s(link.sync, source.load)
 
     def _lasts_s(self, sync: FullSync, load: NodeLoad) -> float:
         """Until the sync is through, or its buffer full."""
@@ -198,14 +197,7 @@ class ReplicaLinks:
         change_bytes = load.writes_per_s * (load.write_bytes + COMMAND_BYTES)
         return waits_s + max(0.1, sync.buffered_bytes / max(change_bytes, 1.0))
 
-    def _end(
-        self,
-        link: _Link,
-        load: NodeLoad,
-        content: NodeContent,
-        used_bytes: float,
-        apply_s: float,
-    ) -> None:
+    def _end(self, link: _Link, source: SyncSource) -> None:
         assert link.sync is not None
         if link.sync.outcome == "synchronised":
             lasted_s = link.until_s - link.begun_s
@@ -217,7 +209,7 @@ class ReplicaLinks:
         self.broken += 1
         if self.broken <= _MOST_TOLD:
             self._tell(link.until_s, f"the full sync breaks: {link.sync.outcome}")
-        self._ask(link, link.until_s + _RETRY_S, load, content, used_bytes, apply_s)
+        self._ask(link, link.until_s + _RETRY_S, source)
 
     @property
     def never(self) -> bool:
