@@ -26,7 +26,7 @@ SIZES = {"distribution": "weighted", "values": [16, 100, 900], "weights": [0.45,
 
 _ZIPF, _FLAT = {"zipf": 0.99}, {"zipf": 0.7}
 _HOT = {"hot_set": {"keys": 0.1, "requests": 0.8}}
-_TTL = {"ttl_s": {"from_s": 5, "to_s": 60}}
+_TTL: Data = {"ttl_s": {"from_s": 5, "to_s": 60}}
 
 
 @dataclass(frozen=True)

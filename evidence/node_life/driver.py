@@ -59,7 +59,7 @@ class Driver:
         self,
         address: Address,
         *,
-        shares: np.ndarray,
+        shares: Sequence[float] | np.ndarray,
         value_bytes: Sequence[int] | np.ndarray,
         ttl_s: tuple[float, float] | None = None,
         timed: float = 1.0,

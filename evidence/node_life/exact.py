@@ -91,7 +91,7 @@ def _model(law: str, policy: str, samples: int) -> tuple[list[float], int]:
             report_s=10.0,
             stores_misses=True,
         )
-        run = run_node_life(scenario, seed, None)
+        run = run_node_life(scenario, seed, lambda _: None)
         found.append(mean_hits(run, after_s=WARM_S))
         keys = round(float(values(run, "keys")[-1]))
     return found, keys

@@ -2,13 +2,11 @@
 
 Other machines' load changes what a key takes in time, but not its instructions. An evicted key is
 the difference between SETs of new keys at the limit and SETs of new keys without one. Keys that all
-end at one moment, alone and beside as many that stay, tell what a cycle takes for a key that goes
-and for one that it only looks at.
+end at one moment tell what a cycle takes for a key that goes.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from contextlib import suppress
 from typing import Any
@@ -17,7 +15,6 @@ from forecache.calibration.drive.connection import RespClient
 from forecache.calibration.observe.command_counts import ServerInValgrind, in_valgrind
 from forecache.calibration.observe.profilers.programs import version_of
 from forecache.calibration.observe.readers.info import info_fields
-from forecache.models.scenario.versions import version_numbers
 from forecache.sim.errors import EngineError
 
 from ..live.engines import Engine
@@ -30,10 +27,10 @@ _KEYS, _NEW, _SETTLE = 20_000, 3_000, 300
 """Keys that are there (fewer than 2^15 throughout, so that no table grows), and those that come."""
 
 POLICIES = (("allkeys-random", 5), ("allkeys-lru", 5), ("allkeys-lru", 10), ("allkeys-lfu", 5))
-_ENDING, _SLOW_TTL_S = 6_000, 100_000.0
-_AHEAD_S, _IDLE_S, _LIMIT_S = 20.0, 2.0, 60.0
-_HZ = 100
-"""A cycle of 2.5 ms at most every 10 ms, whose end is looked for after 16 samples."""
+_ENDING = 12_000
+_AHEAD_S, _IDLE_S, _LIMIT_S = 25.0, 3.0, 60.0
+_HZ = 10
+"""Few timers, so that hardly anything but cycles is counted."""
 
 
 def count(engine: Engine, progress: Any) -> list[Row]:
@@ -100,26 +97,13 @@ def _evicted(engine: Engine, policy: str, samples: int) -> Row:
 
 
 def _expired(engine: Engine) -> Row:
-    alone, half = (_ending(engine, staying) for staying in (0, _ENDING))
-    # Each key that went was looked at; with others beside it these were looked at as well.
-    per_look = (half["each"] - alone["each"]) / (half["looked_at"] - 1.0)
-    return {
-        "expired_key": round(alone["each"], 1),
-        "looked_at_key": round(per_look, 1),
-        "beside_each": round(half["looked_at"] - 1.0, 3),
-        "half": round(half["each"], 1),
-    }
-
-
-def _ending(engine: Engine, staying: int) -> dict[str, float]:
-    """Instructions of cycles by key that expired, and keys that they looked at for each."""
+    """Keys that end at one moment, until nine tenths of them are gone."""
     with in_valgrind(engine.server) as server:
         control = server.control
         with suppress(EngineError):
             control.command("CONFIG", "SET", "dynamic-hz", "no")
         control.command("CONFIG", "SET", "hz", _HZ)
-        driver = _driver(server, _ENDING + staying)
-        _write(driver, _ENDING, _ENDING + staying, expire_at_s=time.time() + _SLOW_TTL_S)
+        driver = _driver(server, _ENDING)
         ends = time.time() + _AHEAD_S
         _write(driver, 0, _ENDING, expire_at_s=ends)
         server.counts.skip()
@@ -130,21 +114,11 @@ def _ending(engine: Engine, staying: int) -> dict[str, float]:
         if time.time() > ends:
             raise EngineError("valgrind took too long to load the keys.")
         began = time.monotonic()
-        # A scan is in its first round for as long as half are left.
-        while (gone := _expired_so_far(control)) < (0.5 if staying else 0.9) * _ENDING:
+        while (gone := _ENDING - control.keys_held()) < 0.9 * _ENDING:
             if time.monotonic() - began > _LIMIT_S:
                 raise EngineError(f"{gone} of {_ENDING} keys expired in {_LIMIT_S:g} s.")
             time.sleep(0.2)
         total = _instructions(server) - idle_per_s * (time.monotonic() - began)
-        gone = _expired_so_far(control)
+        gone = _ENDING - control.keys_held()
         driver.close()
-    scans = engine.name == "valkey" or version_numbers(engine.version) >= [6]
-    if scans:
-        looked_at = gone * (1.0 + staying / _ENDING)
-    else:
-        looked_at = gone + staying * math.log(_ENDING / (_ENDING - gone))
-    return {"each": total / gone, "looked_at": looked_at / gone}
-
-
-def _expired_so_far(control: RespClient) -> int:
-    return _number(control, "stats", "expired_keys")
+    return {"expired": gone, "expired_key": round(total / gone, 1)}

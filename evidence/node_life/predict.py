@@ -44,6 +44,10 @@ SEEDS = range(1, 4)
 """Of hit ratios; the share of misses is that of draws."""
 
 
+def _silent(_line: str) -> None:
+    pass
+
+
 def values(run: Run, name: str) -> np.ndarray:
     """One series of a run; zeros where it was left out for being 0 throughout."""
     for series in run.series:
@@ -101,7 +105,7 @@ def _hits(row: Row, host: str, *, seed: int = SEED, **settings: Any) -> Row:
         report_s=REPORT_S,
         stores_misses=True,
     )
-    run = run_node_life(scenario, seed, None)
+    run = run_node_life(scenario, seed, _silent)
     counted = np.asarray(run.times_s) > WARM_S + REPORT_S / 2
     name, _, version = row["engine"].rpartition("-")
     return {
@@ -125,7 +129,7 @@ def of_expiry(row: Row, host: str) -> Row:
         report_s=0.5,
         demand={"rate_rps": row["rate_rps"], "mix": {"set": 1}},
     )
-    run = run_node_life(scenario, SEED, None)
+    run = run_node_life(scenario, SEED, _silent)
     counted = np.asarray(run.times_s) > row["warm_s"]
     stale, keys = values(run, "expired, still there")[counted], values(run, "keys")[counted]
     return {
@@ -148,7 +152,7 @@ def of_mass(row: Row, host: str) -> Row:
         report_s=step_s,
         events=[{"event": "load", "at_s": 0.0, "over_s": step_s, "ttl_s": MASS_TTL_S}],
     )
-    run = run_node_life(scenario, SEED, None)
+    run = run_node_life(scenario, SEED, _silent)
     times, keys = np.asarray(run.times_s), values(run, "keys")
     after = times > MASS_TTL_S
     gone = times[after & (keys < 0.5)]
@@ -177,7 +181,7 @@ def of_growth(row: Row, host: str) -> Row:
         report_s=GROWTH_LOOK_S,
         events=[{"event": "load", "at_s": 0.0, "over_s": row["loaded_s"]}],
     )
-    run = run_node_life(scenario, SEED, None)
+    run = run_node_life(scenario, SEED, _silent)
     looks = zip(run.times_s, values(run, "keys"), values(run, "used memory"), strict=True)
     return {"looks": [(round(at, 3), round(float(n)), round(float(b))) for at, n, b in looks]}
 
