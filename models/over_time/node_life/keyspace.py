@@ -157,7 +157,9 @@ class KeySample:
         classes = np.array(rank_classes(kinds.keys, kinds.popularity, most=_CLASSES))
         per_key = requests.rate_rps * classes[:, 1] / classes[:, 0]
         capacity = room_bytes / kinds.mean_bytes
-        stays = characteristic_requests(classes[:, 0], classes[:, 1], min(capacity, kinds.keys))
+        stays = math.inf
+        if capacity < kinds.keys:
+            stays = characteristic_requests(classes[:, 0], classes[:, 1], capacity)
         self.stays_s = stays / max(requests.rate_rps, 1e-12)
         """How long an unused key stays until it is evicted, by Che's approximation."""
         watched_s = min(self.stays_s, duration_s, kinds.ttl_s[0] if kinds.ttl else math.inf)
