@@ -51,21 +51,30 @@ class NodeContent:
         """Size of the file, uncompressed; it is alike in all versions."""
         return self.keys * written(GENERATIONS[0], self.strings).file_bytes()
 
+    @property
+    def sizes(self) -> list[tuple[int, float]]:
+        """(bytes, share) of their values."""
+        return self.strings.sizes
+
     def save_s(
         self,
         g: Generation,
         *,
         data_bytes: float,
         writer: Writer,
+        compression: bool = True,
+        checksum: bool = True,
         disk_bytes_per_s: float = math.inf,
         doubts: SavingDoubts = EXPECTED,
     ) -> float:
-        """Time to write everything into a file, compressed and with a checksum as by default."""
+        """Time to write everything into a file (`saving.save_s`)."""
         return save_s(
             g,
             [(self.keys, self.strings)],
             data_bytes=data_bytes,
             writer=writer,
+            compression=compression,
+            checksum=checksum,
             disk_bytes_per_s=disk_bytes_per_s,
             doubts=doubts,
         )
