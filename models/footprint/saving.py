@@ -584,8 +584,13 @@ def touched_by_writes(
     total: dict[int, float] = {}
     written_to: dict[int, float] = {}
     for value_bytes, share in population.sizes:
-        given = {"key_bytes": population.key_bytes, "value_bytes": value_bytes}
-        blocks = string_blocks(g, allocator, integers=population.integers, **given)
+        blocks = string_blocks(
+            g,
+            allocator,
+            key_bytes=population.key_bytes,
+            value_bytes=value_bytes,
+            integers=population.integers,
+        )
         changing = {"object", "value"}
         if not g.key_in_object:
             changing.add("entry")
