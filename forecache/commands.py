@@ -261,6 +261,8 @@ TYPED: dict[str, dict[str, Any]] = {
     "compare.at": {"metavar": "FIELD=VALUE,..."},
     "check.tool": {"metavar": "PATH", "shell_complete": complete_tools},
     "observe.tool": {"metavar": "TOOL"},
+    # Without a file's name it is that of the page.
+    "plan.report": {"multiple": True, "is_flag": False, "flag_value": "capacity.html"},
     "profile.earlier": {"type": str, "metavar": "FILE"},
     "profile.engine": {"metavar": "ENGINE", "shell_complete": complete_servers},
     "sweep.out": {"metavar": "DIR", "required": True},
@@ -319,7 +321,8 @@ EXTRA: dict[str, dict[str, click.Parameter]] = {
             "--from-info",
             help="Take the demand from the current deployment: each FILE that does not end in "
             ".yaml has the output of INFO ALL, and preferably of CONFIG GET * and others, of one "
-            "node; or it describes keys: an RDB file, or the output of --bigkeys or --memkeys.",
+            "node; or it describes keys: an RDB file, or the output of --bigkeys or --memkeys. A "
+            "folder stands for the files in it.",
         ),
         "from_bill": _flag(
             "--from-bill",
@@ -457,7 +460,7 @@ def _plan(given: Given) -> Given:
     from_info, from_bill, no_search = (given[each] for each in ("from_info", "from_bill", "search"))
     if given["cache"] is not None and not from_bill:
         raise click.UsageError("--cache is for --from-bill.")
-    if no_search and (given["report"] is not None or given["full"]):
+    if no_search and (given["report"] or given["full"]):
         raise click.UsageError("--report and --full are not for --no-search.")
     if not (from_info or from_bill):
         if len(files) > 1:
@@ -530,7 +533,8 @@ def _run(name: str, /, **given: Any) -> None:
     if given.get("csv") and given["as_json"]:
         raise click.UsageError("give either --csv or --json, not both.")
     typed = ARGUMENTS[name](given) if name in ARGUMENTS else given
-    written = [given["report"]] if given.get("report") is not None else []
+    report = given.get("report") or ()
+    written = [*report] if isinstance(report, tuple) else [report]
     for target, check in TARGETS.items():
         verb, option = target.split(".")
         if verb in (name, "") and given.get(option) is not None:

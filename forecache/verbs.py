@@ -1188,7 +1188,7 @@ def plan(
     ceiling: str | Path | None = None,
     times: float = 1.0,
     search: bool = True,
-    report: str | Path | None = None,
+    report: str | Path | Sequence[str | Path] | None = None,
     full: bool = False,
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
@@ -1222,12 +1222,12 @@ def plan(
 
     Parameters
     ----------
-    scenario, report, seed, progress
+    scenario, seed, progress
         As in `simulate`.
     from_info
         Take the demand from the current deployment: files with the output of INFO ALL, and
         preferably of CONFIG GET * and others, of one node each; or that describe keys: RDB files,
-        or the output of --bigkeys or --memkeys.
+        or the output of --bigkeys or --memkeys. A folder stands for the files in it.
     from_bill
         Take the current deployment and its cost from exports of AWS's cost and usage report, and
         the demand from CloudWatch metrics: CSV files of either, packed with gzip or not.
@@ -1247,9 +1247,14 @@ def plan(
         text format of Prometheus.
     times
         With `from_info` or `from_bill`: say whether the current nodes hold this multiple of today's
-        peak.
+        load, and plan for it, with as many keys and connections as today.
     search
         Whether to look for plans; False only with `from_info` or `from_bill`.
+    report
+        Write a page to a file that ends in .html, or a paper to one that ends in .pdf (needs `pip
+        install 'forecache[paper]'`), or several. With `from_info` it is a study to hand on: the
+        answer in a paragraph, then today, growth, what to do, its cost, failures, how sure this is,
+        what to measure next, parameters.
     full
         Instead of the search, simulate every number of shards and threads of every choice. The
         result should be the same plan, minutes later.
@@ -1296,9 +1301,21 @@ def plan(
         raise InputError("--cache is for --from-bill.")
     if region is not None and from_bill:
         raise InputError("region is for a scenario or from_info: a bill names its own.")
-    if not search and (report is not None or full):
+    if not search and (report or full):
         raise InputError("report and full need a search.")
-    write = _report_writer(report, "plan", options={})
+    options = {
+        "--from-info": bool(from_info),
+        "--from-bill": bool(from_bill),
+        "--cache": cache,
+        "--host": Path(host) if host is not None and Path(host).is_file() else host,
+        "--node": Path(node) if isinstance(node, str | Path) else None,
+        "--times": times if times != 1.0 else None,
+        "--full": full,
+        "--seed": seed,
+    }
+    sources = [] if scenario is None else [scenario]
+    beside = [*from_info, *from_bill]
+    write = _report_writer(report, "plan", *sources, options=options, beside=beside)
     answer: PlanAnswer | TodayAnswer
     try:
         if scenario is not None and not (from_info or from_bill):
@@ -1438,22 +1455,29 @@ def doctor(*, progress: Progress | None = None) -> "Diagnosis":
 
 
 def _report_writer(
-    file: str | Path | None, verb: str, *sources: Scenario, options: Mapping[str, object]
+    files: str | Path | Sequence[str | Path] | None,
+    verb: str,
+    *sources: Scenario,
+    options: Mapping[str, object],
+    beside: Sequence[str | Path] = (),
 ) -> Callable[[Any], None]:
-    """A function that writes an answer to the file of --report, which is checked first."""
-    if file is None:
+    """A function that writes an answer to the files of --report, which are checked first."""
+    if not files:
         return lambda _answer: None
     from forecache.output import check_report_target
 
-    target = check_report_target(Path(file))
+    named = [files] if isinstance(files, str | Path) else files
+    targets = [check_report_target(Path(file)) for file in named]
 
     def write(answer: Any) -> None:
         from forecache.reports.builders import document
         from forecache.reports.files import write_report
         from forecache.reports.text.repeat import question
 
-        # Answers about nodes don't hold their scenario.
-        holds = document(answer).question is not None
-        write_report(target, answer, None if holds else question(verb, *sources, options=options))
+        # Answers about nodes don't hold their scenario, nor do plans hold INFO.
+        holds = document(answer).question is not None and not beside
+        asked = None if holds else question(verb, *sources, options=options, beside=beside)
+        for target in targets:
+            write_report(target, answer, asked)
 
     return write

@@ -225,6 +225,8 @@ class Section:
     above: str = ""
     """Line above the title."""
     title_on: On = ""
+    begins_page: bool = False
+    """Whether it begins a page of a paper."""
     on: On = ""
 
 

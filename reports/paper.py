@@ -148,8 +148,7 @@ class TypstWriter:
         return "".join([*head, *body])
 
     def _section(self, section: Section, notes: parts.Warnings | None) -> str:
-        # What repeats an answer stands on a page of its own, to be taken alone.
-        lines = ["#pagebreak(weak: true)\n"] if section.anchor == "repeat" else []
+        lines = ["#pagebreak(weak: true)\n"] if section.begins_page else []
         if section.above:
             lines.append(f"#eyebrow[{_inline(f'Results: {section.above}')}]\n")
         inside = list(section.parts)

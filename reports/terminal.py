@@ -138,7 +138,11 @@ class _Printer:
             self._gap()
             self._print(Words(section.above, style="dim"))
             self._tight = True
-        if section.title and section.title_on in ("", TERMINAL):
+        if section.begins_page:
+            self._gap()
+            self._console.rule(Words(section.title, style="bold"), align="left", style="dim")
+            self._tight = True
+        elif section.title and section.title_on in ("", TERMINAL):
             if not section.tone:
                 self._gap()
             self._print(Words(section.title, style=_TONES[section.tone]))

@@ -108,7 +108,7 @@ def today(
     asked_ceiling
         Whether a host that isn't known is an error.
     times
-        The multiple of today's peak that is asked about.
+        The multiple of today's load that is asked about, and planned for.
     search
         Whether to search for plans.
 
@@ -177,8 +177,14 @@ def today(
     ):
         found = replace(found, needed={"demand.operations": why})
         raise NotKnownError(why, result=replace(only_told, from_info=found))
+    found = _with_better_looks(found, limit)
     if not search:
-        return replace(only_told, ceiling=limit)
+        return replace(only_told, from_info=found, ceiling=limit)
+    if times != 1.0:
+        whole["demand"]["operations"] = {
+            name: {**each.model_dump(), "a_second": times * each.a_second}
+            for name, each in demand.operations.by_command.items()
+        }
     try:
         with named(file):
             answer = plan(whole, seed=seed, full=full, corrections=corrections, progress=progress)
@@ -339,7 +345,7 @@ def _scenario(
         choices = _own_choices(found, instance, known)
     scenario: dict[str, Any] = {
         "kind": "plan",
-        "name": "What runs today",
+        "name": "Capacity of what runs today",
         "objectives": {
             "slo": {"p99_ms": P99_MS, "probability": 0.9},
             "losing_a_node": _survives(found.today),
@@ -505,6 +511,33 @@ def _ceiling(
     scenario = busiest_primary(found, demand, slo=slo.model_dump(exclude_none=True), node=fields)
     with named("node" if isinstance(node, Mapping) or node is None else node):
         return capacity_limit(found, scenario, times=times, seed=seed)
+
+
+_TELLING = 0.4
+"""Share of the limit from which on two looks tell most of what a node can serve: idle cores lose
+their caches, which is known to half of it only."""
+
+
+def _with_better_looks(found: FromInfo, limit: CapacityLimit | None) -> FromInfo:
+    """The same with what else would tell more of the nodes' capacity, before all others."""
+    if not found.nodes:
+        return found
+    if limit is None:
+        words = (
+            "on what the nodes run (--host): its type of instance, or the file that `forecache "
+            "profile --out host.yaml` writes there; without it nothing says what they can serve"
+        )
+        return replace(found, look_next=[words, *found.look_next])
+    means = [node.rate_rps for node in found.nodes if node.role == "primary"]
+    mean_rps, most_rps = sum(means) / len(means), limit.ceiling_rps.value
+    if not limit.corrected or mean_rps >= _TELLING * most_rps > 0.0:
+        return found
+    words = (
+        f"two looks while a primary serves {_TELLING:.0%} of its limit or more, "
+        f"{_TELLING * most_rps:,.0f} commands a second: at the {mean_rps:,.0f} of these files its "
+        "core rests most of the time, and what that adds to a command is known to half of it only"
+    )
+    return replace(found, look_next=[words, *found.look_next])
 
 
 # --- what is billed beside the plan --------------------------------------------------------------

@@ -631,12 +631,15 @@ class TodaysFiles:
 def read_files(
     files: Sequence[str | Path], *, progress: Callable[[str], None] | None = None
 ) -> TodaysFiles:
-    """Read files of nodes, RDB files, and what `--bigkeys` and `--memkeys` print, in any order."""
+    """Read files of nodes, RDB files, and what `--bigkeys` and `--memkeys` print, in any order.
+
+    A folder stands for the files in it (`files_in`).
+    """
     texts: list[str | Path] = []
     readers: list[RdbReader] = []
     scans: list[BigKeys] = []
     metrics: list[tuple[str, str]] = []
-    for file in files:
+    for file in files_in(files):
         if is_rdb(file):
             readers.append(RdbReader(open_rdb(file), file=str(file)))
         elif is_big_keys(text := read_text(file)):
@@ -655,6 +658,39 @@ def read_files(
         [each.about for each in readers],
         len(scans),
     )
+
+
+_NOT_OF_NODES = (".yaml", ".yml", ".md", ".html", ".pdf")
+"""What may lie beside the files of nodes: scenarios, profiles of hosts, notes, reports."""
+
+
+def files_in(paths: Sequence[str | Path]) -> list[str | Path]:
+    """The same with the files of nodes that lie in a folder in its place, by name.
+
+    Raises
+    ------
+    InputError
+        A folder has none.
+    """
+    found: list[str | Path] = []
+    for path in paths:
+        if not Path(path).is_dir():
+            found.append(path)
+            continue
+        inside = sorted(
+            each
+            for each in Path(path).iterdir()
+            if each.is_file()
+            and not each.name.startswith(".")
+            and each.suffix.lower() not in _NOT_OF_NODES
+        )
+        if not inside:
+            raise InputError(
+                f"{path}: found a folder without files of nodes; valid is one with a text of INFO "
+                "ALL of each node, such as node-1.txt."
+            )
+        found += inside
+    return found
 
 
 def _read_keys(

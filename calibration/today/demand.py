@@ -34,7 +34,14 @@ from .data import (
     read_files,
     sizes_by_traffic,
 )
-from .findings import hot_slot, latencies_of, slow_command, tell_of_nodes, troubles_of
+from .findings import (
+    hot_slot,
+    latencies_of,
+    look_next,
+    slow_command,
+    tell_of_nodes,
+    troubles_of,
+)
 from .nodes import TodaysNode, main_cpu_s, own_times_of, shares_not_modelled, what_is_needed
 
 RARE = 1.0 / 2048.0
@@ -62,9 +69,9 @@ def read_today(
     Parameters
     ----------
     files
-        Texts of nodes, as `Reply` describes them; each primary once or several times, whose
-        later looks then tell the rates. RDB files, and what `--bigkeys` and `--memkeys` print, tell
-        of keys; they may be alone, and then the demand has no operations.
+        Texts of nodes, as `Reply` describes them, or folders of them; each primary once or several
+        times, whose later looks then tell the rates. RDB files, and what `--bigkeys` and
+        `--memkeys` print, tell of keys; they may be alone, and then the demand has no operations.
     """
     told = read_files(files, progress=progress)
     if not told.nodes:
@@ -101,6 +108,12 @@ def read_today(
         not_modelled=not_modelled,
         needed=notes.needed,
         troubles=troubles_of(nodes),
+        look_next=look_next(
+            primaries,
+            shards=shards,
+            keys_told=keys_of(primaries, told) is not None,
+            growth_told=any(each.field == _GROWTH for each in notes.known),
+        ),
     )
 
 
@@ -262,6 +275,7 @@ def _without_commands(
 
 _HOURS = 20
 """Of a day that have to be told."""
+_GROWTH = "growth a week"
 _DAYS = 3
 """Of looks from which on growth is told."""
 
@@ -297,7 +311,7 @@ def _tell_of_hours(primaries: Sequence[TodaysNode], notes: Notes) -> None:
         slope = float(np.polyfit(np.arange(len(whole)), np.log(whole), 1)[0])
         share = math.expm1(7.0 * slope)
         notes.known.append(
-            KnownField("growth a week", f"{share:+.1%}", "means of days; set growth_per_year")
+            KnownField(_GROWTH, f"{share:+.1%}", "means of days; set growth_per_year")
         )
 
 

@@ -322,6 +322,52 @@ Seen = Iterable[tuple[str, str, str]]
 """What was read, what it costs, what to set."""
 
 
+def look_next(
+    primaries: Sequence[TodaysNode], *, shards: int, keys_told: bool, growth_told: bool
+) -> list[str]:
+    """What to ask of the nodes next, and what it would tell, the most telling first.
+
+    Parameters
+    ----------
+    shards
+        All primaries there are.
+    keys_told
+        Whether something tells types and sizes of keys.
+    growth_told
+        Whether looks tell the growth of a week.
+    """
+    found = []
+    if not all(node.last.commands for node in primaries):
+        found.append(
+            "`INFO ALL` in place of `INFO`: which commands come how often and what each takes, "
+            "without which there is no capacity"
+        )
+    if not all(node.compared for node in primaries):
+        span = _span(max(node.span_s for node in primaries))
+        found.append(
+            "a second `INFO ALL` some minutes after a first, at the busiest time of the day: the "
+            f"peak, its connections and what a command takes then, in place of means over {span}"
+        )
+    if not all(node.config for node in primaries):
+        found.append("`CONFIG GET *`: I/O threads, TLS and persistence, which are assumed")
+    if len(primaries) < shards:
+        found.append(
+            f"the same of the other primaries, {shards - len(primaries)} of {shards}: whether one "
+            "is busier than those of the files"
+        )
+    if not keys_told:
+        found.append(
+            "`--bigkeys` and `--memkeys` of valkey-cli, or an RDB file: what the keys are, in "
+            "place of strings of one size that take as much memory"
+        )
+    if not growth_told:
+        found.append(
+            "a week of metrics, as Prometheus answers to `query_range`: the busiest hour, and the "
+            "growth to give as demand.growth_per_year"
+        )
+    return found
+
+
 def _number(node: TodaysNode, name: str) -> float:
     return node.last.number(name) or 0.0
 

@@ -21,7 +21,9 @@ from forecache.sim.words import byte_size
 
 from ..advice.answers import load_cases
 from ..advice.limits import find_limits
+from ..advice.next_measurement import next_measurement
 from ..advice.objective import objective_bounds, probability
+from ..advice.sensitivity import ChoiceInputs
 from ..engines.commands import counted_on
 from ..engines.profile import load_engine
 from ..prediction.caveats import not_covered
@@ -31,13 +33,14 @@ from ..prediction.uncertainty import Z95
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
 from ..scenario.versions import minor_version
-from ..scenario.workload import MOST_OUTSTANDING, RATES
+from ..scenario.workload import MOST_OUTSTANDING, RATES, Zipf
 from .own_times import (
     PIPELINES,
     OwnTimeCorrections,
     awake_us,
     corrections_from,
     mean_times,
+    nominal_awake_us,
     parts_under,
 )
 from .results import (
@@ -64,8 +67,16 @@ _NEAR = 0.02
 _WIDEST = 64.0
 
 _THREADS = (2, 4, 8)
-_WORTH_IT = 1.05
-"""Less is within the model's error."""
+
+_OTHER_DEMANDS = {
+    "clients": "{:,} connections",
+    "pipeline": "pipelines of {:,}",
+    "value_bytes": "values of {:,} B",
+    "keys": "{:,} keys",
+}
+"""What may differ from what the files told, and how it is called."""
+_SKEW = 0.99
+"""Exponent of Zipf's law in the benchmark YCSB, for keys of which a few are asked for most."""
 
 _TOOL = "load generator"
 
@@ -157,6 +168,7 @@ def capacity_limit(
         predictions = at(rates_rps)
         return [probability(p, capacity_rps=limit.capacity_rps) or 0.0 for p in predictions]
 
+    chance = probability(now, capacity_rps=limit.capacity_rps) or 0.0
     if pipeline > 1:
         most, objective, nominal_rps = capacity, {}, capacity.value
     else:
@@ -198,7 +210,12 @@ def capacity_limit(
         shards=int(found.today["shards"]),
         peak_rps=node.workload.rate_rps or 0.0,
         times=times,
+        probability=None if pipeline > 1 else chance,
         changes=_changes(full, system, seed=seed),
+        otherwise=_other_demands(full, system, seed=seed),
+        measure_next=None
+        if corrections is not None
+        else next_measurement(saturated, [], seed=seed),
     )
     return answer, corrections
 
@@ -236,7 +253,7 @@ def measured_corrections(
 
 
 def _changes(full: Scenario, system: System, *, seed: int) -> list[SettingChange]:
-    """Other settings with which a node would serve more, the most first.
+    """What a node would serve with other settings, the most first.
 
     Parameters
     ----------
@@ -244,7 +261,7 @@ def _changes(full: Scenario, system: System, *, seed: int) -> list[SettingChange
         The load in saturation.
     """
     engine, cores = system.engine, system.numbers().speed.cores
-    cases = {"": (full, system)}
+    cases = {}
     for threads in _THREADS:
         if full.io_threads < threads <= min(cores, engine.max_io_threads):
             more = full.model_copy(update={"io_threads": threads})
@@ -257,36 +274,66 @@ def _changes(full: Scenario, system: System, *, seed: int) -> list[SettingChange
     if minor_version(newest.version) != minor_version(engine.version) and counted:
         version = full.model_copy(update={"engine_version": newest.version})
         cases[f"{newest.engine} {newest.version}"] = (version, replace(system, engine=newest))
+    return sorted(_served_with(cases, (full, system), seed=seed), key=lambda each: -each.ratio)
+
+
+def _other_demands(full: Scenario, system: System, *, seed: int) -> list[SettingChange]:
+    """What a node would serve if the demand were another, the largest differences first.
+
+    Each field alone at the ends of the range over which `sensitivity` varies it.
+    """
+    point = (Case({}, full), system)
+    cases = {}
+    for each in ChoiceInputs.of([point], point).inputs:
+        if each.name in _OTHER_DEMANDS:
+            for value in (each.values[0], each.values[-1]):
+                if value != getattr(full.workload, each.name):
+                    name = _OTHER_DEMANDS[each.name].format(value)
+                    cases[name] = (full.with_workload(**{each.name: value}), system)
+    if full.workload.popularity == "uniform":
+        skewed = {"popularity": Zipf(zipf=_SKEW)}
+        cases[f"a few keys asked for most (zipf {_SKEW})"] = full.with_workload(**skewed), system
+    found = _served_with(cases, (full, system), seed=seed)
+    return sorted(found, key=lambda each: -abs(math.log(each.ratio)))
+
+
+def _served_with(
+    cases: Mapping[str, tuple[Scenario, System]], base: tuple[Scenario, System], *, seed: int
+) -> list[SettingChange]:
+    """What a node serves in saturation in each case, against the base, at the nominal numbers."""
     predicted = predict_cases(
-        [(Case({}, scenario), of) for scenario, of in cases.values()],
+        [(Case({}, scenario), of) for scenario, of in (base, *cases.values())],
         seed=seed,
         draws=0,
         replications=1,
     )
-    served = {n: p.mean("throughput_rps") for n, p in zip(cases, predicted, strict=True)}
-    today = served.pop("")
-    found = [SettingChange(name, rps, rps / today) for name, rps in served.items()]
-    found = [each for each in found if each.ratio >= _WORTH_IT]
-    return sorted(found, key=lambda each: -each.ratio)
+    today, *others = map(_served_rps, predicted)
+    return [SettingChange(n, rps, rps / today) for n, rps in zip(cases, others, strict=True)]
 
 
-def _capacity(saturated: Prediction, *, seed: int) -> Estimate:
-    """What a node serves when it is never idle; clients are as many and as fast as it takes.
+def _served_rps(saturated: Prediction) -> float:
+    """What a node serves when it is never idle, at the nominal numbers.
 
-    With one thread it is what the main thread's steps take but for sleeping, to which a load
-    generator that is too slow forces it; draws price the same steps.
+    Clients are as many and as fast as it takes. With one thread it is what the main thread's steps
+    take but for sleeping, to which a load generator that is too slow forces it.
     """
-    served = saturated.interval("throughput_rps")
+    served = saturated.mean("throughput_rps")
     if saturated.bottleneck not in ("main thread", _TOOL):
         return served
     if saturated.case.scenario.io_threads > 1:
-        busy = max(0.01, saturated.utilisation.get("main thread", 1.0))
-        return Estimate(*(rps / busy for rps in (served.value, served.low, served.high)))
-    nominal_us, drawn_us = awake_us(saturated, seed=seed)
-    spread = float(np.std(np.log(drawn_us)))
-    half = Z95 * math.hypot(spread, saturated.model_error)
-    value = 1e6 / nominal_us
-    return Estimate(value, value * math.exp(-half), value * math.exp(half))
+        return served / max(0.01, saturated.utilisation.get("main thread", 1.0))
+    return 1e6 / nominal_awake_us(saturated)
+
+
+def _capacity(saturated: Prediction, *, seed: int) -> Estimate:
+    """The same with its interval: draws price the same steps."""
+    served, value = saturated.interval("throughput_rps"), _served_rps(saturated)
+    if saturated.bottleneck in ("main thread", _TOOL) and saturated.case.scenario.io_threads == 1:
+        spread = float(np.std(np.log(awake_us(saturated, seed=seed))))
+        half = Z95 * math.hypot(spread, saturated.model_error)
+        return Estimate(value, value * math.exp(-half), value * math.exp(half))
+    scale = value / served.value
+    return Estimate(value, scale * served.low, scale * served.high)
 
 
 def _under(node: Scenario, pipeline: int, rate_rps: float) -> Scenario:

@@ -175,10 +175,10 @@ def _milestones(
         least = asked.cpu_headroom
         reached = (1.0 - least) * now.capacity_rps / now.rate_rps
         if least > 0:
-            found.append(Milestone(f"CPU headroom of {least:.0%}", _months(reached, yearly)))
+            found.append(Milestone(f"CPU headroom of {least:.0%}", months_until(reached, yearly)))
         if now.limit_rps is not None:
             ends = "latency objective" if objective else "capacity of a node"
-            found.append(Milestone(ends, _months(now.limit_rps / now.rate_rps, yearly)))
+            found.append(Milestone(ends, months_until(now.limit_rps / now.rate_rps, yearly)))
     if data_yearly > 0:
         least = asked.memory_headroom
         for share, words in ((1.0 - least, f"memory headroom of {least:.0%}"), (1.0, "memory")):
@@ -187,7 +187,7 @@ def _milestones(
     return sorted(found, key=lambda each: math.inf if each.months is None else each.months)
 
 
-def _months(factor: float, yearly: float) -> float | None:
+def months_until(factor: float, yearly: float) -> float | None:
     """Months until a growing load reaches a multiple of today's; None beyond `MOST_MONTHS`."""
     if factor <= 1.0:
         return 0.0

@@ -288,13 +288,16 @@ def parts_under(prediction: Prediction, *, rate_rps: float) -> Parts:
     return found
 
 
-def awake_us(prediction: Prediction, *, seed: int) -> tuple[float, np.ndarray]:
-    """CPU time a request but for sleeping, and (draws,) the same with drawn numbers.
+def nominal_awake_us(prediction: Prediction) -> float:
+    """CPU time a request but for sleeping, in us."""
+    system = prediction.system
+    return float(_parts_us(prediction, system, system.numbers())[:2].sum())
 
-    Turns and calls are those of the prediction's nominal runs.
-    """
-    nominal, *drawn = _drawn_us(prediction, prediction.system, seed)[:, :2].sum(axis=1)
-    return float(nominal), np.array(drawn)
+
+def awake_us(prediction: Prediction, *, seed: int) -> np.ndarray:
+    """(draws,) the same with drawn numbers; turns and calls are those of the nominal runs."""
+    drawn = _drawn_us(prediction, prediction.system, seed)[1:, :2]
+    return np.asarray(drawn.sum(axis=1))
 
 
 _SETTLED = 8

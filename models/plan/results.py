@@ -9,6 +9,7 @@ from typing import Any
 from forecache.sim.plain import Result, where_set
 from forecache.sim.statistics import Estimate
 
+from ..advice.next_measurement import MeasureNext
 from ..cost.bill import BillLine, NotPriced
 from ..results.displayed import Displayed, Provenance
 
@@ -490,6 +491,8 @@ class FromInfo(Result):
     """Fields that the scenario has to give before a plan or a ceiling can be told, and why."""
     troubles: list[Trouble] = field(default_factory=list)
     """What the files show to be wrong, the gravest kinds first."""
+    look_next: list[str] = field(default_factory=list)
+    """What to ask of the nodes next, and what each would tell, the most telling first."""
 
 
 @dataclass(frozen=True)
@@ -507,10 +510,10 @@ class ThreadShare(Result):
 
 @dataclass(frozen=True)
 class SettingChange(Result):
-    """A setting of today's nodes that could be changed without new machines."""
+    """What today's nodes would serve with another setting, or if they were asked otherwise."""
 
     what: str
-    """`io-threads 4`, `valkey 9.1`."""
+    """`io-threads 4`, `valkey 9.1`; `200 connections`, `values of 2,048 B`."""
     capacity_rps: float
     """Operations a second that one primary would serve in saturation."""
     ratio: float
@@ -563,8 +566,15 @@ class CapacityLimit(Result):
     """Operations a second of one primary at today's peak, on average."""
     times: float = 1.0
     """The multiple of today's peak that is asked about."""
+    probability: float | None = None
+    """That a primary meets the objective then; None where latency was not considered."""
     changes: list[SettingChange] = field(default_factory=list)
-    """What other settings of today's nodes would serve."""
+    """What other settings of today's nodes would serve, the most first."""
+    otherwise: list[SettingChange] = field(default_factory=list)
+    """What a primary would serve if the demand were another, the largest differences first."""
+    measure_next: MeasureNext | None = None
+    """Which measurement of host or engine would narrow what a primary serves; None where its own
+    times told that."""
 
 
 @dataclass(frozen=True)

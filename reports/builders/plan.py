@@ -25,6 +25,7 @@ from forecache.sim.statistics import Estimate
 from forecache.sim.words import NO_CLEAR_DIFFERENCE
 
 from ..document import (
+    NOTEBOOK,
     PAGE,
     TERMINAL,
     WIDE_PX,
@@ -44,9 +45,11 @@ from ..text.formats import (
     byte_size,
     count,
     milliseconds,
+    months_text,
     percent,
     probability,
     rate,
+    sentence,
     time_with_bounds,
     usd,
 )
@@ -55,11 +58,20 @@ from ..text.repeat import question
 from ..tidy import flat_table, sweep_table
 from . import drawing
 from .cost import bill_table, not_priced_sentences
-from .today import bill_section, nodes_sections, today_sections
+from .today import (
+    bill_section,
+    changes_table,
+    growth_chapter,
+    holds_load,
+    next_chapter,
+    parameters_chapter,
+    sure_chapter,
+    today_chapter,
+    verdict_section,
+)
 
 _MOST_FRONT = 8
 _MOST_OF_NONE = 12
-_YEAR = 12.0
 
 _SHARP = 0.02
 """Width of the interval of a probability below which it is not told."""
@@ -68,61 +80,18 @@ _SHARP = 0.02
 def plan(answer: PlanAnswer) -> Document:
     """The best plan, the ranking, growth, failures, rejected ones, cost against headroom, today."""
     name = str(answer.scenario.get("name") or "Capacity plan")
-    demand, best, ceiling = demand_phrase(answer), answer.recommended, answer.ceiling
-    slo = answer.scenario["objectives"]["slo"]
-    cost = cost_phrase(answer)
-    front = [point for point in answer.front if point.on_front]
-    sections = [
-        *today_sections(answer.from_info, ceiling),
-        Section(
-            headline(answer),
-            [*([Text(cost, "strong")] if cost else []), Facts(plan_facts(answer))],
-            tone="bad" if best is None else "good",
-        ),
-    ]
-    if best is not None:
-        sections += [*_levers(answer, best), _ranked(answer), *_of_plan(best)]
-    if best is not None and (effect := answer.compression) is not None:
-        title = f"Clients compress values above {byte_size(effect.above_bytes)}: "
-        title += f"{effect.algorithm}, level {effect.level}"
-        facts = [Facts(compression_facts(effect))]
-        sections.append(Section(title, facts, anchor="compression"))
-    sections += [
-        _rejected(answer),
-        *([_front(answer, front)] if len(front) > 1 else []),
-        Section(
-            "Serverless",
-            _list(
-                [
-                    *(serverless_phrase(offer, answer) for offer in answer.serverless),
-                    *(
-                        [data_tiering_phrase(answer.data_tiering, answer)]
-                        if answer.data_tiering
-                        else []
-                    ),
-                ]
-            ),
-            anchor="serverless",
-        ),
-        Section(
-            "What was searched",
-            [
-                Text(search_phrase(answer.search), "muted"),
-                *(Text(f"Not offered: {x.what}: {x.why}.", "muted") for x in answer.not_offered),
-            ],
-            anchor="search",
-        ),
-        *([bill_section(answer.from_bill)] if answer.from_bill is not None else []),
-        *nodes_sections(answer.from_info, ceiling, slo=slo),
-    ]
+    demand, ceiling = demand_phrase(answer), answer.ceiling
+    of_today = answer.from_info is not None or answer.from_bill is not None
+    sections = _study(answer) if of_today else _sections(answer)
     # The columns of a large sweep are of what to run and the next.
     ranks = range(len(answer.plans))
     each = [replace(answer, plans=answer.plans[rank:], keeps_today=False) for rank in ranks]
     return Document(
         about=f"{name}: {demand}",
         title=name,
-        headline=headline(answer),
+        headline=sections[0].title,
         byline=["capacity plan", demand],
+        contents=of_today,
         lines=[line for line in (marks_phrase(answer), answer.with_traffic) if line],
         warnings=list(dict.fromkeys([*answer.warnings, *(ceiling.warnings if ceiling else [])])),
         sections=sections,
@@ -136,6 +105,128 @@ def plan(answer: PlanAnswer) -> Document:
             "plan", answer.scenario, options={"--seed": answer.provenance.seed}
         ),
     )
+
+
+def _sections(answer: PlanAnswer) -> list[Section]:
+    """What to run, and why nothing else."""
+    best, cost = answer.recommended, cost_phrase(answer)
+    return [
+        Section(
+            headline(answer),
+            [*([Text(cost, "strong")] if cost else []), Facts(plan_facts(answer))],
+            tone="bad" if best is None else "good",
+        ),
+        *([] if best is None else [*_levers(answer, best), _ranked(answer), *_of_plan(best)]),
+        *_compressed(answer),
+        _rejected(answer),
+        *_front(answer),
+        _without_nodes(answer),
+        Section("What was searched", _searched(answer), anchor="search"),
+    ]
+
+
+def _study(answer: PlanAnswer) -> list[Section]:
+    """What an operator asks of nodes that run, in the order in which a manager does."""
+    best, ceiling, info = answer.recommended, answer.ceiling, answer.from_info
+    slo = answer.scenario["objectives"]["slo"]
+    cost, run, most = cost_phrase(answer), run_phrase(answer), most_of_bill_phrase(answer)
+    brief: list[Part] = [Text(f"{run}: {cost}" if cost else run, "strong")]
+    now = answer.today
+    if now is not None and not (now.meets or now.is_open):
+        brief.append(Text(f"What runs today misses what is asked: {now.why}."))
+    brief += [Text(sentence(most))] if most else []
+    to_do: list[Part] = [Text(run, "strong")]
+    costs: list[Part] = []
+    wrong: list[Part] = []
+    after: list[Part] = []
+    sure: list[tuple[str, str]] = []
+    if ceiling is not None and ceiling.changes:
+        table = changes_table("setting", ceiling.changes)
+        to_do.append(Section("Other settings of today’s machines", [table]))
+    if best is not None:
+        ranked = _ranked(answer)
+        to_do += [Section("The plan", [Facts(plan_facts(answer))]), ranked]
+        bill, growth, failures = _of_plan(best, times=1.0 if ceiling is None else ceiling.times)
+        costs = [Text(cost, "strong"), *([Text(sentence(most))] if most else []), bill]
+        costs += _levers(answer, best)
+        after = [growth] if growth.parts else []
+        wrong = [Text(losses_phrase(best), "strong"), failures]
+        if now is not None and now is not best:
+            title = "The same with what runs today"
+            wrong.append(Section(title, _list(list(map(failure_phrase, now.failures)))))
+        sure = [
+            ("p99 of the plan", time_with_bounds(best.horizon.p99_ms)),
+            ("It meets the objective", f"with a probability of {_chance(best)}"),
+        ]
+    to_do += [*_compressed(answer), _rejected(answer)]
+    costs += [*_front(answer), _without_nodes(answer)]
+    if answer.from_bill is not None:
+        costs.append(bill_section(answer.from_bill))
+    first = verdict_section(info, ceiling, brief)
+    if best is not None:
+        shown = [part for part in _ranked(answer).parts if isinstance(part, TextTable)]
+        parts = [*first.parts, *(replace(part, on=NOTEBOOK) for part in shown)]
+        first = replace(first, parts=parts)
+    if not first.title:
+        first = replace(first, title=run, tone="bad" if best is None else "good", parts=[
+            *([Text(cost, "strong")] if cost else []), *first.parts[1:]
+        ])  # fmt: skip
+    searched = Section("What was searched", _searched(answer))
+    chapters = [
+        today_chapter(info, ceiling, slo=slo),
+        growth_chapter(ceiling, _reached(answer), told=_growth(answer), then=after),
+        Section("What to do", to_do, anchor="do", begins_page=True),
+        Section("What it costs", costs, anchor="costs", begins_page=True),
+        Section("What may go wrong", wrong, anchor="failures", begins_page=True),
+        sure_chapter(info, ceiling, sure),
+        next_chapter(info, ceiling),
+        parameters_chapter(info, [searched]),
+    ]
+    return [first, *(each for each in chapters if each.parts)]
+
+
+def _growth(answer: PlanAnswer) -> float:
+    """Of the load, a year, as the scenario says."""
+    return float(answer.scenario["demand"].get("growth_per_year", 0.0))
+
+
+def _reached(answer: PlanAnswer) -> dict[str, list[float]]:
+    """At which multiples of today's load and data something is reached, by what it is."""
+    found, best = {}, answer.recommended
+    if (now := answer.today) is not None:
+        found["today’s memory"] = [now.now.memory_usable_bytes / now.now.memory_needed_bytes]
+    if best is not None and best is not answer.today:
+        state = best.now
+        if state.limit_rps is not None:
+            found["plan"] = [state.limit_rps / state.rate_rps]
+        found["plan’s memory"] = [state.memory_usable_bytes / state.memory_needed_bytes]
+    return found
+
+
+def _compressed(answer: PlanAnswer) -> list[Section]:
+    effect = answer.compression
+    if effect is None or answer.recommended is None:
+        return []
+    title = f"Clients compress values above {byte_size(effect.above_bytes)}: "
+    title += f"{effect.algorithm}, level {effect.level}"
+    return [Section(title, [Facts(compression_facts(effect))], anchor="compression")]
+
+
+def _without_nodes(answer: PlanAnswer) -> Section:
+    """A serverless cache, and nodes with an SSD."""
+    tiering = answer.data_tiering
+    sentences = [
+        *(serverless_phrase(offer, answer) for offer in answer.serverless),
+        *([data_tiering_phrase(tiering, answer)] if tiering else []),
+    ]
+    return Section("Serverless", _list(sentences), anchor="serverless")
+
+
+def _searched(answer: PlanAnswer) -> list[Part]:
+    return [
+        Text(search_phrase(answer.search), "muted"),
+        *(Text(f"Not offered: {x.what}: {x.why}.", "muted") for x in answer.not_offered),
+    ]
 
 
 def _list(sentences: Sequence[str]) -> list[Items]:
@@ -282,15 +373,22 @@ def replica_phrases(plan: RankedPlan) -> list[str]:
     return found
 
 
-def _of_plan(best: RankedPlan) -> list[Section]:
-    """Its bill, growth and failures."""
+def _of_plan(best: RankedPlan, *, times: float = 1.0) -> list[Section]:
+    """Its bill, growth and failures.
+
+    Parameters
+    ----------
+    times
+        The multiple of today's load that it is for.
+    """
+    load = "today’s mean load" if times == 1.0 else f"{times:g} times today’s mean load"
     days = days_apart({line.what: line.source for line in best.bill})
     notes = [*not_priced_sentences(best.not_priced), terms_phrase(best), days]
     bill: list[Part] = []
     if best.bill:
         bill = [bill_table(best.bill), *(Text(x, "muted") for x in notes if x)]
     return [
-        Section("The bill of a month, at today’s mean load", bill, anchor="bill"),
+        Section(f"The bill of a month, at {load}", bill, anchor="bill"),
         Section(
             "When growth uses up",
             _list([f"{x.what}: {months_text(x.months)}" for x in best.milestones]),
@@ -328,34 +426,34 @@ def _rejected(answer: PlanAnswer) -> Section:
     return Section(title, parts if rejected else [], anchor="rejected")
 
 
-def _front(answer: PlanAnswer, front: Sequence[FrontPoint]) -> Section:
-    """Cost of nodes against headroom."""
+def _front(answer: PlanAnswer) -> list[Section]:
+    """Cost of nodes against headroom, where there is a choice."""
+    front = [point for point in answer.front if point.on_front]
+    if len(front) < 2:
+        return []
     costs = [usd(point.usd_per_month) for point in front]
     headroom = [percent(point.headroom) for point in front]
     spoken = "; ".join(
         f"{cost} a month leaves {free}" for cost, free in zip(costs, headroom, strict=True)
     )
-    return Section(
-        "What more money buys",
-        [
-            Figure(
-                "front",
-                drawing("front", answer.front),
-                label=f"Headroom against the cost of nodes: {spoken}",
-                width_px=WIDE_PX,
-                on=PAGE,
-            ),
-            TextTable(
-                [
-                    Column("nodes a month", costs),
-                    Column("free", headroom, meaning="the smaller of load and memory"),
-                    words("plan", list(map(front_name, front)), wraps=True),
-                ],
-                most=_MOST_FRONT,
-            ),
-        ],
-        anchor="front",
-    )
+    parts: list[Part] = [
+        Figure(
+            "front",
+            drawing("front", answer.front),
+            label=f"Headroom against the cost of nodes: {spoken}",
+            width_px=WIDE_PX,
+            on=PAGE,
+        ),
+        TextTable(
+            [
+                Column("nodes a month", costs),
+                Column("free", headroom, meaning="the smaller of load and memory"),
+                words("plan", list(map(front_name, front)), wraps=True),
+            ],
+            most=_MOST_FRONT,
+        ),
+    ]
+    return [Section("What more money buys", parts, anchor="front")]
 
 
 # --- sentences -----------------------------------------------------------------------------------
@@ -365,6 +463,8 @@ def demand_phrase(answer: PlanAnswer) -> str:
     """What is asked for, now and at the horizon."""
     months = _horizon_months(answer)
     now = f"{rate(answer.peak_rps)} at the peak"
+    if answer.ceiling is not None and answer.ceiling.times != 1.0:
+        now += f", {answer.ceiling.times:g} times today’s"
     if months <= 0:
         return now
     data = f", data × {answer.data_growth:.3g}" if answer.data_growth > 1 else ""
@@ -386,18 +486,6 @@ def _horizon_months(answer: PlanAnswer) -> float:
     return float(answer.scenario["demand"].get("horizon_months", 0.0))
 
 
-def months_text(months: float | None) -> str:
-    """A time from now on: `now`, `7 months`, `3.2 years`."""
-    if months is None:
-        return "not within 20 years"
-    if months <= 0:
-        return "now"
-    if months < 2 * _YEAR:
-        shown = round(months)
-        return f"{shown} month{'s' * (shown != 1)}" if shown else "less than a month"
-    return f"{months / _YEAR:.1f} years"
-
-
 def setting_phrase(setting: PlanSetting) -> str:
     """What to run, in words: `16 shards of r7g.2xlarge, valkey 9.1, io-threads 6`."""
     replicas = ""
@@ -411,15 +499,29 @@ def setting_phrase(setting: PlanSetting) -> str:
 
 def headline(answer: PlanAnswer) -> str:
     """The first line: what to run, and what most of its bill is unless that is nodes."""
-    best, part = answer.recommended, answer.largest_part
+    run, most = run_phrase(answer), most_of_bill_phrase(answer)
+    return f"{run}: {most}" if most else run
+
+
+def run_phrase(answer: PlanAnswer) -> str:
+    """What to run."""
+    best = answer.recommended
     if best is None:
         return "Nothing that may be chosen meets the objectives"
     verb = "Keep today’s" if answer.keeps_today else "Run"
-    run = f"{verb} {setting_phrase(best.setting)}"
-    if part is None or part.what == NODES_PART:
-        return run
+    # What today's machines cost is not known, nor whether something else would cost less.
+    if answer.today is None and answer.ceiling is not None and holds_load(answer.ceiling):
+        verb = "Nothing has to change; bought anew, the cheapest is"
+    return f"{verb} {setting_phrase(best.setting)}"
+
+
+def most_of_bill_phrase(answer: PlanAnswer) -> str:
+    """What most of the bill is, and what would cut it; empty where that is nodes."""
+    part = answer.largest_part
+    if answer.recommended is None or part is None or part.what == NODES_PART:
+        return ""
     found = (
-        f"{run}: {percent(part.share)} of its {usd(part.of_usd_per_month)} a month "
+        f"{percent(part.share)} of its {usd(part.of_usd_per_month)} a month "
         f"{'are' if part.what == BACKUPS_PART else 'is'} {part.what}"
     )
     # What gives up no objective and rests on nothing that has to be measured first.
@@ -556,7 +658,7 @@ def _short(milestone: Milestone) -> str:
     months = milestone.months
     if months is None:
         return "> 20 y"
-    time = f"{months:.0f} mo" if months < 2 * _YEAR else f"{months / _YEAR:.1f} y"
+    time = f"{months:.0f} mo" if months < 24 else f"{months / 12:.1f} y"
     return f"{milestone.what.split()[0]} {time}"
 
 
@@ -576,6 +678,16 @@ def failure_phrase(loss: AfterLoss) -> str:
         f"{percent(loss.cpu_headroom)} CPU and {percent(loss.memory_headroom)} memory free, {p99}"
         f"{lost}: {verdict}."
     )
+
+
+def losses_phrase(plan: RankedPlan) -> str:
+    """Which losses a plan gets over, in a sentence."""
+    gone = [loss for loss in plan.failures if not loss.holds]
+    kept = [loss.what for loss in plan.failures if loss.holds]
+    found = [f"The plan holds the load without a {' and without a '.join(kept)}"] if kept else []
+    if gone:
+        found.append(f"The loss of a {' or a '.join(loss.what for loss in gone)} ends the service")
+    return f"{'. '.join(found)}."
 
 
 def front_name(point: FrontPoint) -> str:
@@ -601,7 +713,7 @@ def serverless_phrase(offer: ServerlessOffer, answer: PlanAnswer) -> str:
         return f"{words}; its data alone cost more than the nodes of plan 1."
     return (
         f"{words}; it costs as much as the nodes of plan 1 at {offer.break_even_load:.3g} times "
-        "today’s operations."
+        f"{'these' if answer.ceiling is not None else 'today’s'} operations."
     )
 
 

@@ -76,8 +76,9 @@ def repeat_sections(made: Document, provenance: Provenance, question: Question) 
         )
         parts.append(Section("Hashes", [Facts(hashes), Text(same)]))
     entry = bibtex(version=version, year=provenance.date[:4])
+    # On a page of its own, to be taken alone.
     return [
-        Section("How to repeat it", parts, anchor="repeat"),
+        Section("How to repeat it", parts, anchor="repeat", begins_page=True),
         Section("How to cite it", [Code(entry, "BibTeX entry")]),
     ]
 

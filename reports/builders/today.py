@@ -5,21 +5,25 @@ from dataclasses import replace
 from typing import Any
 
 from forecache.models.advice.objective import LATENCIES
+from forecache.models.plan.forecast import months_until
 from forecache.models.plan.results import (
     BilledCache,
     CapacityLimit,
     FromBill,
     FromInfo,
     KnownField,
+    SettingChange,
     TodayAnswer,
 )
 
 from ..document import (
     PAGE,
     TERMINAL,
+    WIDE_PX,
     Column,
     Document,
     Facts,
+    Figure,
     Items,
     Part,
     Section,
@@ -27,10 +31,24 @@ from ..document import (
     TextTable,
     words,
 )
-from ..text.formats import UNKNOWN, byte_size, count, milliseconds, percent, rate
+from ..text.formats import (
+    UNKNOWN,
+    byte_size,
+    count,
+    listed,
+    milliseconds,
+    months_text,
+    percent,
+    probability,
+    rate,
+    rate_with_bounds,
+    sentence,
+)
 from ..text.points import limited_by
 from ..tidy import TidyTable, flat, tidy
+from . import drawing
 from .cost import amount_text
+from .explained import measurements_section
 
 _MOST_NODES = 6
 _MOST_COMMANDS = 12
@@ -40,11 +58,15 @@ _MOST_UNPLACED = 15
 def today(answer: TodayAnswer) -> Document:
     """What the files say, without a plan."""
     info, ceiling = answer.from_info, answer.ceiling
-    sections = [
-        *today_sections(info, ceiling),
+    chapters = [
+        today_chapter(info, ceiling),
+        growth_chapter(ceiling, {}),
         *([bill_section(answer.from_bill)] if answer.from_bill is not None else []),
-        *nodes_sections(info, ceiling),
+        sure_chapter(info, ceiling, []),
+        next_chapter(info, ceiling),
+        parameters_chapter(info, []),
     ]
+    first = verdict_section(info, ceiling, [])
     left = {} if ceiling is None else {node.name: node.headroom for node in ceiling.nodes}
 
     def nodes() -> TidyTable:
@@ -72,75 +94,217 @@ def today(answer: TodayAnswer) -> Document:
 
     return Document(
         about="",
-        headline="Today" if ceiling is None else _ceiling_phrase(ceiling),
+        headline=first.title if first.tone else "Today",
         warnings=[] if ceiling is None else ceiling.warnings,
-        sections=sections,
+        sections=[first, *(each for each in chapters if each.parts)],
         tables={"nodes": nodes, "latencies": latencies},
     )
 
 
-def today_sections(info: FromInfo | None, ceiling: CapacityLimit | None) -> list[Section]:
-    """Whether today's nodes hold the load, what is wrong, and where the time goes."""
-    sections = []
-    if ceiling is not None and (verdict := _verdict_phrase(ceiling)):
-        changes = _changes_phrase(ceiling)
-        sections.append(
-            Section(verdict, [Text(changes)] if changes else [], tone="plain", anchor="verdict")
-        )
+def verdict_section(
+    info: FromInfo | None, ceiling: CapacityLimit | None, then: Sequence[Part]
+) -> Section:
+    """Whether today's nodes hold the load, and what the files show to be wrong.
+
+    Parameters
+    ----------
+    then
+        What to do, between the two.
+    """
+    parts: list[Part] = [*then]
+    verdict = "" if ceiling is None else _verdict_phrase(ceiling)
+    if ceiling is not None and verdict:
+        more = (_changes_phrase(ceiling), _lasts_phrase(ceiling))
+        parts += [Text(sentence(each)) for each in more if each]
+    if info is not None and info.needed and ceiling is None:
+        needed = list(info.needed.values())
+        if info.not_modelled and "demand.operations" in info.needed:
+            most = list(info.not_modelled.items())[:_MOST_COMMANDS]
+            shares = ", ".join(f"{name.upper()} {percent(share)}" for name, share in most)
+            needed.append(f"Not modelled, of the execution time: {shares}")
+        parts.append(Section("No capacity, headroom or plan: too little is known", [Items(needed)]))
     if info is not None and info.troubles:
-        sections.append(Section("What these files show to be wrong", [Items(_troubles(info))]))
-    if ceiling is not None and ceiling.time:
-        legend = (
-            "corrected: predicted with the measurement taken into account, as all other answers are"
-            if ceiling.corrected
-            else "The load is too light to tell what a command costs: nothing was corrected by it"
-        )
-        sections.append(Section("", [_time(ceiling), Text(legend, "muted")]))
-    return sections
+        parts.append(Section("What these files show to be wrong", [Items(_troubles(info))]))
+    if ceiling is None or not verdict:
+        return Section("", parts)
+    return Section(verdict, parts, tone="good" if holds_load(ceiling) else "bad")
 
 
-def nodes_sections(
-    info: FromInfo | None, ceiling: CapacityLimit | None, *, slo: Mapping[str, float] | None = None
-) -> list[Section]:
-    """What today's nodes say, what they don't, and how far they go.
+def today_chapter(
+    info: FromInfo | None,
+    ceiling: CapacityLimit | None,
+    *,
+    slo: Mapping[str, float] | None = None,
+) -> Section:
+    """What today's nodes do, how far each goes, and where its time goes.
 
     Parameters
     ----------
     slo
         What is asked for; that of the ceiling without it.
     """
-    if info is None or not (info.nodes or info.known):
-        return []
+    parts: list[Part] = []
     objective = slo or (ceiling.objective if ceiling is not None else {})
-    sections = [
-        Section(
-            "Today, as its nodes tell", _nodes(info) if info.nodes else [Text("")], anchor="today"
-        )
-    ]
-    if info.latencies:
-        sections.append(Section(_latency_heading(objective), [_latencies(info)]))
-    sections += [
-        Section("What was filled in", [Facts(_known(info.known))]),
-        Section("What these files do not say", [Items(info.unknown)]),
-    ]
-    if info.not_used:
-        sections.append(Section("What they say and a plan does not use", [Items(info.not_used)]))
-    if info.needed and ceiling is None:
-        needed = list(info.needed.values())
-        if info.not_modelled and "demand.operations" in info.needed:
-            most = list(info.not_modelled.items())[:_MOST_COMMANDS]
-            shares = ", ".join(f"{name.upper()} {percent(share)}" for name, share in most)
-            needed.append(f"Not modelled, of the execution time: {shares}")
-        title = "No capacity, headroom or plan: too little is known"
-        sections.append(Section(title, [Items(needed)]))
     if ceiling is not None:
-        sections.append(Section(_ceiling_phrase(ceiling), [Items(_ceiling_facts(ceiling))]))
-    return sections
+        parts.append(Text(f"{_ceiling_phrase(ceiling)}.", "strong"))
+    if info is not None and info.nodes:
+        parts += _nodes(info, ceiling)
+    if ceiling is not None and ceiling.time:
+        legend = (
+            "corrected: predicted with the measurement taken into account, as all other answers are"
+            if ceiling.corrected
+            else "The load is too light to tell what a command costs: nothing was corrected by it"
+        )
+        title = "Where the main thread’s time goes"
+        parts.append(Section(title, [_time(ceiling), Text(legend, "muted")]))
+    if info is not None and info.latencies:
+        parts.append(Section(_latency_heading(objective), [_latencies(info)]))
+    return Section("Today", parts, anchor="today", begins_page=True)
 
 
-def _nodes(info: FromInfo) -> list[Part]:
-    """The busiest nodes."""
+GROWTHS = (0.1, 0.25, 0.5, 1.0)
+"""Yearly, of the load where nothing tells it, and of data with it."""
+_USUAL = 0.25
+
+
+def growth_chapter(
+    ceiling: CapacityLimit | None,
+    limits: Mapping[str, Sequence[float]],
+    *,
+    told: float = 0.0,
+    then: Sequence[Part] = (),
+) -> Section:
+    """When a growing load reaches what there is.
+
+    Parameters
+    ----------
+    limits
+        What else is reached at which multiples of today's: the best number, or with both ends.
+    told
+        Yearly growth that was told, if any.
+    then
+        What follows the table.
+    """
+    every = dict(limits)
+    if ceiling is not None and ceiling.peak_rps > 0.0 and ceiling.ceiling_rps.value > 0.0:
+        every = {"today": _stops(ceiling), **limits}
+    meanings = {
+        "today": "its nodes miss the objective, with the 95% interval",
+        "today’s memory": "data fill it",
+        "plan": "the nodes of the plan miss the objective",
+        "plan’s memory": "data fill it",
+    }
+    rates = sorted({*GROWTHS, *([told] if told > 0.0 else [])})
+    columns = [
+        Column(name, [_years(factors, yearly) for yearly in rates], meaning=meanings[name])
+        for name, factors in every.items()
+    ]
+    parts: list[Part] = []
+    if columns:
+        growth = Column("growth", [percent(each) for each in rates], meaning="of load and data")
+        marked = rates.index(told) if told > 0.0 else None
+        known = "" if told > 0.0 else "; the files do not tell how the load grows"
+        parts = [
+            Text(f"Years until a limit is reached, by the growth a year{known}."),
+            TextTable([growth, *columns], marked=marked),
+            Figure("growth", drawing("growth", every, rates), width_px=WIDE_PX, on=PAGE),
+        ]
+    return Section("Growth", [*parts, *then], anchor="growth", begins_page=True)
+
+
+def _years(factors: Sequence[float], yearly: float) -> str:
+    """Years until growth reaches a multiple, with the ends of its interval if these are given."""
+    best, *ends = (months_until(factor, yearly) for factor in factors)
+    shown = [">20" if each is None else f"{each / 12:.1f}" if each else "now" for each in ends]
+    first = ">20" if best is None else f"{best / 12:.1f}" if best else "now"
+    return f"{first} ({'–'.join(shown)})" if len(set(shown)) > 1 else first
+
+
+def _lasts_phrase(ceiling: CapacityLimit) -> str:
+    """How long today's nodes last at a usual growth."""
+    if not holds_load(ceiling):
+        return ""
+    months = months_until(_stops(ceiling)[0], _USUAL)
+    growing = f"Growing by {percent(_USUAL)} a year{'' if ceiling.times == 1.0 else ' from there'}"
+    if months is None:
+        return f"{growing}, the load does not reach that within 20 years"
+    return f"{growing}, the load reaches that in {months_text(months)}"
+
+
+def sure_chapter(
+    info: FromInfo | None, ceiling: CapacityLimit | None, more: Sequence[tuple[str, str]]
+) -> Section:
+    """How sure it all is, and what it depends on.
+
+    Parameters
+    ----------
+    more
+        Name and text of what is uncertain besides.
+    """
+    facts: list[tuple[str, str]] = []
+    if ceiling is not None:
+        rps = ceiling.ceiling_rps
+        known = "predicted from host and engine alone: the load is too light to correct it by"
+        if ceiling.corrected:
+            known = "corrected by what the nodes measured of themselves"
+        elif not ceiling.time:
+            known = "predicted from host and engine alone: the files tell no times"
+        facts.append(("Limit of a node", f"{rate_with_bounds(rps)}, the 95% interval; {known}"))
+        if ceiling.capacity_rps is not None:
+            facts.append(("In saturation", rate_with_bounds(ceiling.capacity_rps)))
+        if ceiling.probability is not None:
+            asked = (
+                f"{ceiling.times:g} times today’s peak" if ceiling.times != 1.0 else "today’s peak"
+            )
+            met = probability(ceiling.probability)
+            facts.append((f"Holds {asked}", f"with a probability of {met}"))
+    if info is not None and info.unknown and ceiling is not None:
+        facts.append(("Assumed", f"{len(info.unknown)} things that the files do not say: below"))
+    parts: list[Part] = [Facts([*facts, *more])] if [*facts, *more] else []
+    if ceiling is not None and ceiling.otherwise:
+        parts.append(Section("If the nodes were asked otherwise", _otherwise(ceiling)))
+    return Section("How sure this is", parts, anchor="sure", begins_page=True)
+
+
+def _otherwise(ceiling: CapacityLimit) -> list[Part]:
+    """What a node would serve if it were asked otherwise."""
+    much = [x for x in ceiling.otherwise if not 1.0 / WORTH_IT < x.ratio < WORTH_IT]
+    little = [each.what for each in ceiling.otherwise if each not in much]
+    found: list[Part] = [changes_table("with", much)] if much else []
+    if little:
+        found.append(Text(f"Within the model’s error as today: {listed(little)}.", "muted"))
+    return found
+
+
+def next_chapter(info: FromInfo | None, ceiling: CapacityLimit | None) -> Section:
+    """What to measure next."""
+    parts: list[Part] = []
+    if info is not None and info.look_next:
+        parts.append(Items([sentence(each) for each in info.look_next]))
+    if ceiling is not None and ceiling.measure_next is not None:
+        parts.append(measurements_section(ceiling.measure_next))
+    return Section("What to measure next", parts, anchor="next", begins_page=True)
+
+
+def parameters_chapter(info: FromInfo | None, then: Sequence[Part]) -> Section:
+    """What was filled in, what the files don't say, and what is not used."""
+    parts: list[Part] = []
+    if info is not None and (info.nodes or info.known):
+        parts += [
+            Section("What these files do not say", [Items(info.unknown)]),
+            Section("What was filled in", [Facts(_known(info.known))]),
+        ]
+        if info.not_used:
+            parts.append(Section("What they say and a plan does not use", [Items(info.not_used)]))
+    return Section("Parameters", [*parts, *then], anchor="parameters", begins_page=True)
+
+
+def _nodes(info: FromInfo, ceiling: CapacityLimit | None) -> list[Part]:
+    """The busiest nodes, and what is left to each."""
     nodes = sorted(info.nodes, key=lambda node: -node.peak_rps)
+    limits = [] if ceiling is None else ceiling.nodes
+    left = {each.name: percent(max(0.0, each.headroom)) for each in limits}
+    busy = [None if node.times is None else node.times.busy for node in nodes]
     return [
         TextTable(
             [
@@ -148,6 +312,17 @@ def _nodes(info: FromInfo) -> list[Part]:
                 words("role", [node.role for node in nodes], drop=1),
                 Column("mean", [rate(node.rate_rps) for node in nodes]),
                 Column("busiest", [rate(node.peak_rps) for node in nodes]),
+                Column(
+                    "busy",
+                    [percent(each) for each in busy],
+                    drop=3,
+                    meaning="main thread, at the mean load",
+                ),
+                Column(
+                    "left",
+                    [left.get(node.name, UNKNOWN) for node in nodes],
+                    meaning="of the limit, at the busiest moment",
+                ),
                 Column("memory", [byte_size(node.used_memory_bytes) for node in nodes]),
                 Column("keys", [count(node.keys) for node in nodes], drop=2),
             ],
@@ -239,6 +414,22 @@ def _troubles(info: FromInfo) -> list[str]:
     ]
 
 
+def holds_load(ceiling: CapacityLimit) -> bool:
+    """Whether today's nodes hold the load that is asked about."""
+    return _stops(ceiling)[0] >= 1.0
+
+
+def _stops(ceiling: CapacityLimit) -> list[float]:
+    """At which multiple of the load that is asked about today's nodes stop: best, low and high.
+
+    Where one node has much more to do than the mean, it stops first.
+    """
+    busiest = max((each.rate_rps for each in ceiling.nodes), default=0.0)
+    asked_rps = ceiling.times * max(busiest, ceiling.peak_rps)
+    most = ceiling.ceiling_rps
+    return [value / asked_rps for value in (most.value, most.low, most.high)]
+
+
 def _verdict_phrase(ceiling: CapacityLimit) -> str:
     """Whether today's nodes hold the load that is asked about, and where they stop."""
     if ceiling.peak_rps <= 0.0 or ceiling.ceiling_rps.value <= 0.0:
@@ -247,10 +438,8 @@ def _verdict_phrase(ceiling: CapacityLimit) -> str:
     they = "shard" if shards == 1 else f"{shards} shards"
     load_rps, most = ceiling.times * ceiling.peak_rps * shards, ceiling.ceiling_rps
     load = "today’s peak" if ceiling.times == 1.0 else f"{ceiling.times:g} times the peak"
-    busiest = max((each.rate_rps for each in ceiling.nodes), default=ceiling.peak_rps)
-    busiest = max(busiest, ceiling.peak_rps)  # where it is much more than the mean, it stops first
-    holds = ceiling.times * busiest <= most.value
-    stop = [value / busiest for value in (most.value, most.low, most.high)]
+    holds = holds_load(ceiling)
+    stop = [ceiling.times * each for each in _stops(ceiling)]
     verb = ("holds" if holds else "does not hold") if shards == 1 else (
         "hold" if holds else "do not hold"
     )  # fmt: skip
@@ -266,14 +455,34 @@ def _times(value: float) -> str:
     return f"{value:.3g}" if value < 100 else count(round(value, -1))
 
 
+WORTH_IT = 1.05
+"""What another setting has to serve for what today's does; less is within the model's error."""
+
+
 def _changes_phrase(ceiling: CapacityLimit) -> str:
     """What other settings of the same machines would serve."""
-    if not ceiling.changes:
+    worth = [each for each in ceiling.changes if each.ratio >= WORTH_IT]
+    if not worth:
         return ""
-    best, *others = ceiling.changes
+    threads = [each for each in worth if each.what.startswith("io-threads")]
+    others = [each for each in worth if each not in threads]
+    best, *more = sorted([*threads[:1], *others[:1]], key=lambda each: -each.ratio)
     first = f"{best.ratio:.2g} times as much with {best.what}"
-    more = [f"{each.ratio:.2g} times with {each.what}" for each in others]
-    return f"In saturation the same machines would serve {', '.join([first, *more])}"
+    found = [first, *(f"{each.ratio:.2g} times with {each.what}" for each in more)]
+    return f"In saturation the same machines would serve {', '.join(found)}"
+
+
+def changes_table(name: str, changes: Sequence[SettingChange]) -> TextTable:
+    """What a node would serve with each change, against what it serves today."""
+    near = [1.0 / WORTH_IT < each.ratio < WORTH_IT for each in changes]
+    return TextTable(
+        [
+            words(name, [each.what for each in changes], wraps=True),
+            Column("a node serves", [rate(each.capacity_rps) for each in changes]),
+            Column("against today", [f"{each.ratio:.2f} times" for each in changes]),
+            words("", ["within the model’s error" if each else "" for each in near]),
+        ]
+    )
 
 
 def _ceiling_phrase(ceiling: CapacityLimit) -> str:
@@ -286,22 +495,10 @@ def _ceiling_phrase(ceiling: CapacityLimit) -> str:
         return f"A node meets {bounds} at no load; in saturation {limited_by(ceiling.bottleneck)}"
     does = f"meets {bounds} up to" if bounds else "serves"
     return (
-        f"A node {does} {rate(rps.value)} ({rate(rps.low)} to {rate(rps.high)}); "
+        f"A node ({ceiling.host}, {ceiling.engine} {ceiling.engine_version}, io-threads "
+        f"{ceiling.io_threads}) {does} {rate(rps.value)} ({rate(rps.low)} to {rate(rps.high)}); "
         f"in saturation {limited_by(ceiling.bottleneck)}"
     )
-
-
-def _ceiling_facts(ceiling: CapacityLimit) -> list[str]:
-    """Of what the ceiling is, and what is left to the busiest node."""
-    found = [
-        f"{ceiling.host}, {ceiling.engine} {ceiling.engine_version}, io-threads "
-        f"{ceiling.io_threads}"
-    ]
-    if ceiling.nodes:
-        busiest = ceiling.nodes[0]
-        left = percent(busiest.headroom) if busiest.headroom > 0 else "nothing"
-        found.append(f"{busiest.name}, the busiest: {rate(busiest.rate_rps)}, {left} left")
-    return found
 
 
 # --- the bill ------------------------------------------------------------------------------------

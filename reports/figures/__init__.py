@@ -7,7 +7,7 @@ To add a figure, write a function like these and draw it in `view.py` of this ro
 
 from .accuracy import accuracy, memory_latency
 from .canvas import HALF_PX, NARROW_PX, WIDE_PX, house_style, inline_svg, svg_text
-from .capacity import front, scaling, utilisation
+from .capacity import front, growth, scaling, utilisation
 from .curves import curves
 from .latency import latency_by_load, latency_ccdf
 from .over_time import PLOT_PX, over_time, right_margin_px
@@ -22,6 +22,7 @@ __all__ = [
     "accuracy",
     "curves",
     "front",
+    "growth",
     "house_style",
     "inline_svg",
     "latency_by_load",

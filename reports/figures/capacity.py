@@ -1,6 +1,7 @@
 """Throughput and utilisation against the swept setting, usually the number of I/O threads."""
 
 import math
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from matplotlib.axes import Axes
@@ -30,6 +31,8 @@ from .canvas import (
     header,
     horizontal_grid,
     house_style,
+    label_ends,
+    log_ticks,
     new_figure,
     resource_colour,
     round_ticks,
@@ -328,4 +331,61 @@ def front(points: list[FrontPoint], *, width_px: float = WIDE_PX) -> Figure | No
         )  # fmt: skip
         note = "line: nothing simulated has more for the money"
         header(figure, "Headroom at the horizon’s peak", note, color=INK)
+    return figure
+
+
+_PLENTY = 1.5
+"""Room above the highest limit, as a multiple of it."""
+_LIMITS = (MAIN, IO, ACCENT, GENERATOR)
+
+
+def growth(
+    limits: Mapping[str, Sequence[float]], yearly: Sequence[float], *, width_px: float = WIDE_PX
+) -> Figure | None:
+    """Draw growing loads against the limits that they reach.
+
+    Parameters
+    ----------
+    limits
+        Multiples of today's load by name: the best number, or with both ends of its interval.
+    yearly
+        Growth a year of each load.
+
+    Returns
+    -------
+    Figure or None
+        None where every limit is reached already.
+    """
+    above = {name: factors for name, factors in limits.items() if factors[0] > 1.0}
+    if not above or min(yearly) <= 0.0:
+        return None
+    top = _PLENTY * max(factors[0] for factors in above.values())
+    rates = sorted(yearly)
+    years = min(20.0, max(3.0, math.log(top) / math.log1p(rates[len(rates) // 2])))
+    with house_style():
+        figure, axes = new_figure(width_px, 320, left=46, right=124, top=44, bottom=42)
+        axes.set_yscale("log")
+        axes.set_ylim(1.0, top)
+        axes.set_xlim(0.0, years)
+        fixed_ticks(axes, "y", log_ticks(1.0, top), lambda value: f"{value:g}×")
+        fixed_ticks(axes, "x", round_ticks(years)[:-1], lambda value: f"{value:g}")
+        axes.set_xlabel("years", labelpad=2)
+        horizontal_grid(axes)
+        ends = []
+        for (name, (best, *interval)), colour in zip(above.items(), _LIMITS, strict=False):
+            if interval:
+                axes.axhspan(*interval, color=colour, alpha=0.14, linewidth=0)
+            axes.axhline(best, color=colour, linewidth=1.6)
+            ends.append((name, best, colour))
+        label_ends(axes, ends, 234)
+        for place, rate_of_growth in enumerate(rates):
+            until = min(years, math.log(top) / math.log1p(rate_of_growth))
+            end = (1.0 + rate_of_growth) ** until
+            axes.plot([0.0, until], [1.0, end], color=MUTED, linewidth=1.2)
+            at = max(0.3, 0.9 - 0.15 * place)  # names of lines that end alike stay apart
+            axes.annotate(
+                f"+{percent(rate_of_growth)}", (at * until, end**at), xytext=(5, -9),
+                textcoords="offset points", color=MUTED,
+            )  # fmt: skip
+        header(figure, "Load, in multiples of the load asked about", "lines: growth a year")
     return figure

@@ -108,6 +108,21 @@ def continued(line: str, width: int) -> str:
     return " \\\n".join(lines)
 
 
+def months_text(months: float | None) -> str:
+    """A time from now on: `now`, `7 months`, `3.2 years`."""
+    if months is None:
+        return "not within 20 years"
+    if months <= 0:
+        return "now"
+    if months < 2 * _YEAR_MONTHS:
+        shown = round(months)
+        return f"{shown} month{'s' * (shown != 1)}" if shown else "less than a month"
+    return f"{months / _YEAR_MONTHS:.1f} years"
+
+
+_YEAR_MONTHS = 12.0
+
+
 def probability(share: float | None) -> str:
     """Format a probability, `97%`."""
     return chance(share) if is_number(share) else UNKNOWN

@@ -52,7 +52,10 @@ class Question:
 
 
 def question(
-    verb: str, *sources: str | Path | Mapping[str, Any], options: Mapping[str, object]
+    verb: str,
+    *sources: str | Path | Mapping[str, Any],
+    options: Mapping[str, object],
+    beside: Sequence[str | Path] = (),
 ) -> Question:
     """What a verb was asked about scenarios.
 
@@ -61,16 +64,23 @@ def question(
     sources
         Files, or mappings of the same shape.
     options
-        By their name on the command line; those that are None, False or () are left out.
+        By their name on the command line; those that are None, False or () are left out. Files,
+        as `Path`, are hashed.
+    beside
+        Other files or folders, such as INFO of servers: named and hashed, not shown.
     """
     scenarios: list[tuple[str, str]] = []
     names = _names_of(sources)
     files = NamedFiles(taken=names)
     for name, source in zip(names, sources, strict=True):
         scenarios.append((name, scenario_text(source, files)))
-    hashes = texts_sha256(dict(scenarios)) | files.hashes | {SOURCES: source_digest()}
+    kept = [Path(each) for each in beside]
+    kept += [each for each in options.values() if isinstance(each, Path)]
+    hashes = texts_sha256(dict(scenarios)) | files.hashes
+    hashes |= {each.name: path_sha256(each) for each in kept} | {SOURCES: source_digest()}
+    named = {n: each.name if isinstance(each, Path) else each for n, each in options.items()}
     return Question(
-        command_line(verb, names, options),
+        command_line(verb, [*names, *(Path(each).name for each in beside)], named),
         scenarios,
         hashes,
         kept=list(files.texts.items()),

@@ -1,13 +1,18 @@
 """`forecache plan` on the command line: exit codes, and what is printed without a plan."""
 
 import json
+import re
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import forecache
 from forecache import cli
 from forecache.hwprofiles.files import dump_yaml
+from forecache.models.plan.schema import PlanDemand
 from forecache.sim.errors import InputError
 from tests.models.conftest import short_runs as short_runs
 from tests.models.test_plan import brief as brief
@@ -66,7 +71,7 @@ def test_what_nodes_tell_and_their_ceiling(
     printed = capsys.readouterr().out
     assert "What these files do not say" in printed
     assert "Inside the server today" in printed
-    assert "A node meets p99 at most 1 ms up to" in printed
+    assert "meets p99 at most 1 ms up to" in " ".join(printed.split())
     assert text.read_text().startswith("# HELP forecache_ceiling_operations_per_second ")
     assert cli.main([*arguments, "--ceiling", str(as_json), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -87,7 +92,7 @@ def test_the_first_sentence_says_whether_nodes_hold_a_multiple_of_their_peak(
     assert "it stops at" in f"{first} {second}"
     printed = "\n".join(rest)
     assert "main thread, at the mean load" in printed
-    assert printed.index("inside commands") < printed.index("Today, as its nodes tell")
+    assert printed.index("inside commands") < printed.index("What these files do not say")
     assert max(map(len, rest)) <= 80
     assert cli.main([*arguments, "--times", "200", "--json"]) == 0
     ceiling = json.loads(capsys.readouterr().out)["ceiling"]
@@ -126,7 +131,10 @@ def test_threads_are_recommended_for_nodes_as_they_are(
 
 
 def test_the_demand_that_nodes_tell_is_planned_for(
-    checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checkout: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scenario = {
         "kind": "plan",
@@ -135,16 +143,62 @@ def test_the_demand_that_nodes_tell_is_planned_for(
         "objectives": {"slo": {"p99_ms": 1.0}, "losing_a_node": "nothing"},
         "choices": {"instances": ["r7g.large"], "engines": ["valkey"], "replicas": [0]},
     }
-    file, page = tmp_path / "plan.yaml", tmp_path / "plan.html"
+    monkeypatch.chdir(tmp_path)
+    file, nodes = tmp_path / "plan.yaml", tmp_path / "nodes"
     file.write_text(dump_yaml(scenario), encoding="utf-8")
-    arguments = ["plan", str(file), "--from-info", str(checkout / SAMPLE), "-q"]
-    assert cli.main([*arguments, "--json", "--report", str(page)]) == 0
+    nodes.mkdir()
+    shutil.copy(checkout / SAMPLE, nodes / "node-7.txt")
+    (nodes / "README.md").write_text("what lies beside them")
+    arguments = ["plan", str(file), "--from-info", str(nodes), "-q"]
+    assert cli.main([*arguments, "--json", "--report"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["plans"][0]["setting"]["shards"] == 1
     assert answer["scenario"]["demand"]["growth_per_year"] == 0.5
     assert answer["scenario"]["demand"]["keys"] == 17_198
+    assert [each["name"] for each in answer["from_info"]["nodes"]] == ["node-7"]
     assert "ceiling" not in answer  # nothing says what the nodes run on
-    assert "Today, as its nodes tell" in page.read_text(encoding="utf-8")
+    assert "--host" in answer["from_info"]["look_next"][0]
+    page = (tmp_path / "capacity.html").read_text(encoding="utf-8")
+    chapters = re.findall(r"<h2>(.*?)</h2>", page)[1:9]
+    assert chapters == [
+        *("Today", "Growth", "What to do", "What it costs", "What may go wrong"),
+        *("How sure this is", "What to measure next", "Parameters"),
+    ]
+    # It is asked again with the same files, which are not in the page.
+    assert "forecache plan plan.yaml nodes --from-info --seed 1" in page
+    assert "used_memory:" not in page
+
+
+def test_a_multiple_of_the_load_is_planned_for(
+    checkout: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: dict[str, Any] = {}
+
+    def stopped(whole: Any, **_: Any) -> None:
+        found.update(whole)
+        raise InputError("found enough; valid is no more.")
+
+    monkeypatch.setattr("forecache.calibration.today.answer.plan", stopped)
+    limit = SimpleNamespace(
+        main_thread_busy=None, corrected=False, nodes=[], ceiling_rps=SimpleNamespace(value=1.0)
+    )
+    monkeypatch.setattr(
+        "forecache.calibration.today.answer._ceiling", lambda *_, **__: (limit, None)
+    )
+    arguments = ["plan", "--from-info", str(checkout / SAMPLE), "--host", "r7g.large", "-q"]
+    means = []
+    for times in ("1", "3"):
+        assert cli.main([*arguments, "--times", times]) == 2
+        demand = PlanDemand.model_validate(found["demand"])
+        means.append(demand.operations.a_second)
+        assert demand.keys == 17_198
+    assert means[1] == pytest.approx(3.0 * means[0])
+    (tmp_path / "empty").mkdir()
+    assert cli.main(["plan", "--from-info", str(tmp_path / "empty"), "-q"]) == 2
+    assert "a folder without files of nodes" in capsys.readouterr().err
 
 
 def test_a_bill_and_its_metrics_are_told(

@@ -102,8 +102,17 @@ def test_the_ceiling_lies_within_its_interval_and_tells_the_busiest_first() -> N
     assert rps.low < answer.nominal_rps < rps.high
     assert [node.name for node in answer.nodes] == ["b", "a"]
     assert answer.nodes[0].headroom == pytest.approx(1 - 60_000 / rps.value)
-    tight, _ = capacity_limit(found(), {**scenario, "slo": {"p99_ms": 0.12}})
+    tight, _ = capacity_limit(found(), {**scenario, "slo": {"p99_ms": 0.12}}, times=2.0)
     assert tight.ceiling_rps.value < rps.value
+    assert answer.probability is not None
+    assert tight.probability is not None
+    assert 0.0 <= tight.probability < answer.probability <= 1.0
+    ratios = {each.what: each.ratio for each in answer.otherwise}
+    assert ratios["values of 800 B"] < 1.0 < ratios["values of 50 B"]
+    away = [abs(math.log(ratio)) for ratio in ratios.values()]
+    assert away == sorted(away, reverse=True)
+    assert answer.measure_next is not None  # no node told its own times
+    assert answer.measure_next.measurements
 
 
 @pytest.mark.usefixtures("brief")

@@ -18,6 +18,7 @@ from forecache.models.plan.own_times import (
     awake_us,
     corrections_from,
     mean_times,
+    nominal_awake_us,
     parts_under,
 )
 from forecache.models.plan.results import OwnTimes
@@ -72,7 +73,8 @@ def measured_corrections(system: System, node: Scenario) -> OwnTimes:
 def saturated_us(system: System) -> tuple[float, np.ndarray]:
     """CPU time a request in saturation, nominal and drawn."""
     closed = scenario(arrival="closed_loop", rate_rps=None)
-    return awake_us(predicted(system, closed), seed=1)
+    found = predicted(system, closed)
+    return nominal_awake_us(found), awake_us(found, seed=1)
 
 
 @pytest.mark.parametrize("inside", [-0.5, 0.7])

@@ -21,7 +21,7 @@ from forecache.models.plan import search as search_module
 from forecache.models.plan import trials
 from forecache.models.plan.answer import check_plan, order_by_whole_bill, plan, rejected_today
 from forecache.models.plan.bill import serverless_offers, with_bill
-from forecache.models.plan.forecast import _months, headroom_front
+from forecache.models.plan.forecast import headroom_front, months_until
 from forecache.models.plan.offers import find_offers
 from forecache.models.plan.results import RankedPlan
 from forecache.models.plan.schema import PlanScenario
@@ -601,10 +601,10 @@ def test_an_answer_that_contradicts_itself_is_refused(here: Executor) -> None:
 
 
 def test_growth_reaches_a_limit_when_compound_interest_says_so() -> None:
-    assert _months(2.0, 1.0) == pytest.approx(12.0)
-    assert _months(1.5**2, 0.5) == pytest.approx(24.0)
-    assert _months(0.9, 0.5) == 0.0
-    assert _months(1e30, 0.01) is None
+    assert months_until(2.0, 1.0) == pytest.approx(12.0)
+    assert months_until(1.5**2, 0.5) == pytest.approx(24.0)
+    assert months_until(0.9, 0.5) == 0.0
+    assert months_until(1e30, 0.01) is None
 
 
 @pytest.mark.usefixtures("brief")

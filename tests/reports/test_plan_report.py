@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +18,14 @@ from forecache.models.plan.results import (
     ComparedLine,
     CompressedSize,
     CompressionEffect,
+    CurrentNode,
     FromBill,
     FromInfo,
     FrontPoint,
     KnownField,
     Lever,
     Milestone,
+    NodeHeadroom,
     NotOffered,
     PlanAnswer,
     PlanSetting,
@@ -31,6 +34,7 @@ from forecache.models.plan.results import (
     Rejected,
     SearchCounts,
     ServerlessOffer,
+    SettingChange,
     ShardState,
     ThreadShare,
     UnplacedLine,
@@ -331,6 +335,75 @@ def test_latencies_stand_beside_the_objective_and_what_is_not_used_is_told() -> 
     assert "13 µs" in text
     assert "What they say and a plan does not use" in text
     assert "maxmemory 4 GiB" in text
+
+
+def study(**fields: Any) -> PlanAnswer:
+    """Of nodes that told their times, and whose limit is known."""
+    told = FromInfo(
+        *([CurrentNode("a", "primary", 40_000.0, 50_000.0, GIB, 9)], {}, {"shards": 4}),
+        *([KnownField("demand.keys", 5, "keyspace")], ["the size of keys"], [], []),
+        look_next=["a second look: the peak"],
+    )
+    limit = CapacityLimit(
+        "r7g.large", "valkey", "8.1", 1, {"p99_ms": 1.0}, Estimate(200_000.0, 1e5, 4e5), 2e5,
+        "main thread", [NodeHeadroom("a", 50_000.0, 0.5)], [], peak_rps=50_000.0, shards=4,
+        times=2.0, probability=0.97, corrected=True,
+        changes=[SettingChange("io-threads 4", 3e5, 1.5), SettingChange("valkey 9.1", 2e5, 1.02)],
+        otherwise=[SettingChange("values of 800 B", 1e5, 0.5), SettingChange("9 keys", 2e5, 1.01)],
+        time=[ThreadShare("all of it", 0.5, 0.4, 0.5, True)],
+    )  # fmt: skip
+    return answer(from_info=told, ceiling=limit, **fields)
+
+
+CHAPTERS = [
+    *("Today", "Growth", "What to do", "What it costs", "What may go wrong", "How sure this is"),
+    *("What to measure next", "Parameters"),
+]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_study_answers_first_and_ends_with_its_parameters(width: int) -> None:
+    text = printed(study(), width=width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert [line.rstrip(" ─") for line in lines if line.endswith("──")] == CHAPTERS
+    first = " ".join(text[: text.index("Today ─")].split())
+    assert first.startswith("Today’s 4 shards hold 2 times the peak, 400 k/s; they stop at 800 k/s")
+    assert "Run 16 shards of r7g.2xlarge" in first
+    assert "67% less than today’s $30,000" in first
+    assert "What runs today misses what is asked: memory: 24.0 GiB a shard" in first
+    assert "1.5 times as much with io-threads 4." in first
+    assert "valkey 9.1" not in first  # less than the model's error
+    flowing = " ".join(text.split())
+    assert "valkey 9.1 200 k/s 1.02 times within the model’s error" in flowing
+    assert "Within the model’s error as today: 9 keys." in flowing
+    assert "Holds 2 times today’s peak with a probability of 97%" in flowing
+    html = render_html(study())
+    assert re.findall(r"<h2>(.*?)</h2>", html)[1:9] == CHAPTERS
+    assert html.index("Before you rely on this") < html.index("<h2>Today</h2>")
+
+
+def test_years_until_growth_reaches_a_limit_are_compound_interest() -> None:
+    text = printed(study(), width=120)
+    [row] = [line.split() for line in text.splitlines() if line.strip().startswith("100%")]
+    # Twice the load is left, at least none and at most four times; the plan's data leave a fifth.
+    assert row[:3] == ["100%", "1.0", "(now–2.0)"]
+    assert row[3:] == ["0.3", "1.8", "0.3"]
+    overloaded = replace(study().ceiling, times=8.0)
+    text = printed(answer(from_info=study().from_info, ceiling=overloaded))
+    assert text.startswith("Today’s 4 shards do not hold 8 times the peak")
+    assert "Growing by 25%" not in text
+
+
+def test_a_machine_whose_price_is_not_known_need_not_be_replaced() -> None:
+    assert headline(study(today=None)).startswith(
+        "Nothing has to change; bought anew, the cheapest"
+    )
+    assert headline(study()).startswith("Run 16 shards")
+    assert "The plan holds the load without a zone." in printed(study())
+    gone = replace(ranked(16, 10_007.0).failures[0], holds=False)
+    lost = study(plans=[ranked(16, 10_007.0, failures=[gone])])
+    assert "The loss of a zone ends the service." in printed(lost)
 
 
 def test_lines_of_a_bill_that_are_left_out_are_summed() -> None:
