@@ -337,8 +337,8 @@ def _first_problem(model: type[BaseModel], data: object, error: ValidationError,
     if kinds == {"model_type"}:
         below = _fields_at(model, path)
         few = len(below) <= MOST_WRITTEN
-        names = ", ".join(sorted(below)) if few else "fields that docs/scenario.md lists"
-        valid += f" with {names}"
+        listed = ", ".join(sorted(below)) if few else "fields that docs/scenario.md lists"
+        valid += f" with {listed}"
     found = _short(problems[0]["input"])
     where = f"field '{field}'" if [*above, *path] else field
     return f"{where}: found {found}; valid is {valid}{more}."

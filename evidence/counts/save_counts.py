@@ -127,7 +127,8 @@ def commands(case: Case, numbers: range) -> Iterator[list[str | int]]:
                 if case.integers
                 else content(chance, case.item_bytes, case.content)
             )
-            yield ["SET", key, value, *(["EX", 1_000_000] if case.ttl else [])]
+            ttl: list[str | int] = ["EX", 1_000_000] if case.ttl else []
+            yield ["SET", key, value, *ttl]
             continue
         for first in range(0, case.items, 100):
             words: list[str | int] = []

@@ -188,7 +188,7 @@ def children_predicted(asked: Asked) -> Files:
     for engine in asked.engines(()):
         name, version, g = _generation(find_engine(engine))
         for child in CHILDREN:
-            row = {"engine": name, "version": version, "child": child.name}
+            row: dict[str, Any] = {"engine": name, "version": version, "child": child.name}
             low, high = (child_s(g, child, waited=waited) for waited in (0.4, 1.1))
             row["child_s"] = [round(each, 3) for each in (child_s(g, child), low, high)]
             found.append(row)

@@ -355,10 +355,22 @@ class SyncNumbers:
     writer: Writer
     doubts: SavingDoubts
 
-    def save_s(self, held: NodeContent, engine: EngineProfile, **more: float) -> float:
+    def save_s(
+        self,
+        held: NodeContent,
+        engine: EngineProfile,
+        *,
+        data_bytes: float,
+        disk_bytes_per_s: float = math.inf,
+    ) -> float:
         """Time to write what a node holds into a file."""
-        g = generation(engine.engine, engine.version)
-        return held.save_s(g, writer=self.writer, doubts=self.doubts, **more)
+        return held.save_s(
+            generation(engine.engine, engine.version),
+            data_bytes=data_bytes,
+            writer=self.writer,
+            disk_bytes_per_s=disk_bytes_per_s,
+            doubts=self.doubts,
+        )
 
 
 class Replacement:
