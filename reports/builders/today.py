@@ -304,31 +304,20 @@ def _nodes(info: FromInfo, ceiling: CapacityLimit | None) -> list[Part]:
     nodes = sorted(info.nodes, key=lambda node: -node.peak_rps)
     limits = [] if ceiling is None else ceiling.nodes
     left = {each.name: percent(max(0.0, each.headroom)) for each in limits}
-    busy = [None if node.times is None else node.times.busy for node in nodes]
-    return [
-        TextTable(
-            [
-                words("node", [node.name for node in nodes], wraps=True),
-                words("role", [node.role for node in nodes], drop=1),
-                Column("mean", [rate(node.rate_rps) for node in nodes]),
-                Column("busiest", [rate(node.peak_rps) for node in nodes]),
-                Column(
-                    "busy",
-                    [percent(each) for each in busy],
-                    drop=3,
-                    meaning="main thread, at the mean load",
-                ),
-                Column(
-                    "left",
-                    [left.get(node.name, UNKNOWN) for node in nodes],
-                    meaning="of the limit, at the busiest moment",
-                ),
-                Column("memory", [byte_size(node.used_memory_bytes) for node in nodes]),
-                Column("keys", [count(node.keys) for node in nodes], drop=2),
-            ],
-            most=_MOST_NODES,
-        )
+    busy = [percent(node.times.busy) if node.times else UNKNOWN for node in nodes]
+    of_limit = [left.get(node.name, UNKNOWN) for node in nodes]
+    columns = [
+        words("node", [node.name for node in nodes], wraps=True),
+        words("role", [node.role for node in nodes], drop=1),
+        Column("mean", [rate(node.rate_rps) for node in nodes]),
+        Column("busiest", [rate(node.peak_rps) for node in nodes]),
+        Column("busy", busy, drop=3, meaning="main thread, at the mean load"),
+        Column("left", of_limit, meaning="of the limit, at the busiest moment"),
+        Column("memory", [byte_size(node.used_memory_bytes) for node in nodes]),
+        Column("keys", [count(node.keys) for node in nodes], drop=2),
     ]
+    known = [each for each in columns if {*each.cells} != {UNKNOWN}]
+    return [TextTable(known, most=_MOST_NODES)]
 
 
 def _latency_heading(objective: Mapping[str, float]) -> str:
