@@ -87,10 +87,10 @@ pytest: $(VENV)/.ready-dev
 
 browser: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -m browser tests/reports/test_explore_browser.py \
-		tests/reports/test_calculator_browser.py tests/test_site_search.py
+		tests/reports/test_page_browser.py tests/evidence/test_calculator_browser.py tests/test_site_search.py
 
 calculator: $(VENV)/.ready-dev
-	$(BIN)/python -m forecache.reports.calculator.page build/calculator
+	$(BIN)/python -m evidence.calculator.page build/calculator
 
 # Measure, keep what was found, write its page: evidence/studies.py has them all.
 evidence: $(VENV)/.ready

@@ -9,6 +9,7 @@
 `accuracy/` predicts published measurements and writes the accuracy pages with `figures/`,
 `validation/` predicts those that are no loads on a node, `joint/` fits hosts and engines to all
 calibration points together, `articles/` and `serverless/` judge what vendors wrote, `overcommit/`
-compares fleets, `documents/` writes pages of docs/ from code. `size.py` says how large the program
+compares fleets, `documents/` writes pages of docs/ from code, `calculator/` a page that answers
+without a server. `size.py` says how large the program
 is. Nothing of this is installed.
 """

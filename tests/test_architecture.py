@@ -71,7 +71,6 @@ PACKAGES = {
         "files",
         "prometheus",
         "explore",
-        "calculator",
         "study",
     ],
 }

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import sync_playwright
 
+from evidence.calculator import tables
 from forecache.models.advice.cases import load_cases
 from forecache.models.footprint.answers import memory
 from forecache.models.prediction.predict import predict_cases
-from forecache.reports.calculator import tables
 from forecache.sim.executors import InThisThread
 
 MOST_ON_THE_WAY = 2000

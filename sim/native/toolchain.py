@@ -116,7 +116,7 @@ def build(folder: Path, to: Path | None = None) -> Path:
         with ThreadPoolExecutor(os.cpu_count()) as cores:
             # Going through the results raises what a compilation raised.
             list(cores.map(_compile, units.keys(), units.values()))
-        _run([*compiler(), *_LINK_FLAGS, "-o", str(made), *map(str, units.values()), "-lm"])
+        run([*compiler(), *_LINK_FLAGS, "-o", str(made), *map(str, units.values()), "-lm"])
         made.replace(path)
     for old in path.parent.glob("_*.so"):
         if old != path:
@@ -124,34 +124,12 @@ def build(folder: Path, to: Path | None = None) -> Path:
     return path
 
 
-_WASM_FLAGS = ("-target", "wasm32-wasi", "-mexec-model=reactor", "-s", "-Wl,--no-entry")
-_WEB = "web"
-"""A folder below that of a library, with what a WebAssembly module has besides."""
-
-
-def build_wasm(folder: Path, to: Path) -> None:
-    """Build a folder of C sources as a WebAssembly module that imports nothing, with ziglang.
-
-    What its folder `web` marks as exported can be called.
-
-    Raises
-    ------
-    OSError
-        If the package ziglang is missing, or the compiler fails; with what it said.
-    """
-    if importlib.util.find_spec("ziglang") is None:
-        raise OSError("WebAssembly needs the Python package ziglang: pip install ziglang")
-    units = sorted([*folder.glob("*.c"), *(folder / _WEB).glob("*.c")])
-    flags = [flag for flag in FLAGS if flag != "-fPIC"]
-    command = [sys.executable, "-m", "ziglang", "cc", *_WASM_FLAGS, *flags, "-I", str(ROOT)]
-    _run([*command, "-o", str(to), *map(str, units)])
-
-
 def _compile(unit: Path, to: Path) -> None:
-    _run([*compiler(), *FLAGS, "-I", str(ROOT), "-c", "-o", str(to), str(unit)])
+    run([*compiler(), *FLAGS, "-I", str(ROOT), "-c", "-o", str(to), str(unit)])
 
 
-def _run(command: list[str]) -> None:
+def run(command: list[str]) -> None:
+    """Run a compiler; an `OSError` with what it said if it fails."""
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=60 * _MINUTES, check=False
     )

@@ -1,12 +1,18 @@
 """The calculator's tables: what they keep of step times, and what the page writes."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
 
+from evidence.calculator import tables
+from evidence.calculator.page import ENGINES, HOSTS
 from forecache.models.advice.cases import load_cases
-from forecache.reports.calculator import tables
-from forecache.reports.calculator.page import ENGINES, HOSTS
+from forecache.models.prediction import node_setup, predict, run_length, simulation, uncertainty
+from forecache.sim import histogram
+from forecache.sim.statistics import student_t
 
 CHOSEN = {"threads": 4, "clients": 50, "pipeline": 1, "get": 0.8, "value": 256, "keys": 1_000_000}
 
@@ -44,3 +50,30 @@ def test_no_host_has_what_the_page_leaves_out(host: str) -> None:
     assert not system.host.speed().interruptions
     assert system.host.speed().l3_fills_per_us == 0.0
     assert system.basis == "catalogue"
+
+
+HELD = (histogram, node_setup, predict, run_length, simulation, uncertainty)
+"""Modules whose constants the scripts repeat, with or without an underscore before their names."""
+
+
+def test_constants_of_the_scripts_are_those_of_the_model() -> None:
+    text = (Path(tables.__file__).parent / "templates" / "model.js").read_text(encoding="utf-8")
+    head = text.partition("// --- step times")[0]
+    found = dict(re.findall(r"\b([A-Z][A-Z0-9_]+) = ([-\d.e* +]+)", head))
+    units = {"PS_PER_S": 1e12, "PS_PER_MS": 1e9}
+    assert len(found) > 20
+    for name, number in found.items():
+        known = {
+            float(getattr(module, written))
+            for module in HELD
+            for written in (name, f"_{name}")
+            if isinstance(getattr(module, written, None), int | float)
+        } or {units[name]}
+        assert known == {float(eval(number))}, name
+    factors = re.findall(r"(\d+): ([\d.]+)", head)
+    assert [int(freedom) for freedom, _ in factors] == [
+        predict.REPLICATIONS - 1,
+        predict.DRAWS - 1,
+    ]
+    for freedom, factor in factors:
+        assert float(factor) == pytest.approx(student_t(0.95, int(freedom)), rel=1e-12)

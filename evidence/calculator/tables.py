@@ -20,7 +20,6 @@ from forecache.models.advice.cases import load_cases
 from forecache.models.footprint.answers import memory
 from forecache.models.footprint.node import node_room
 from forecache.models.node.setup import NodeSetup, NodeTimes
-from forecache.models.node.web import WEB_POLICIES
 from forecache.models.prediction.node_setup import node_setup
 from forecache.models.prediction.predict import DRAWS
 from forecache.models.prediction.system import System
@@ -29,6 +28,8 @@ from forecache.models.scenario.schema import Scenario
 from forecache.models.step_times.cores import wake_latencies_ns
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.stages import node_times
+
+from .module import WEB_POLICIES
 
 VALUES = (16, 64, 256, 1024, 4096, 16384)
 KEYS = (1_000_000, 10_000_000, 100_000_000)

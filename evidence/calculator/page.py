@@ -1,4 +1,4 @@
-"""Writes the page: `python -m forecache.reports.calculator.page build/calculator`.
+"""Writes the page: `python -m evidence.calculator.page build/calculator`.
 
 One file, `index.html`, with style, scripts, tables and the node as WebAssembly inside. It loads
 nothing, so it opens from a disk and from any server of files.
@@ -25,15 +25,15 @@ from markupsafe import Markup
 from forecache import __version__
 from forecache.hwprofiles.completion import ASSUMED_INTERRUPTIONS
 from forecache.models.node.setup import NodeTimes
-from forecache.models.node.web import COUNTERS, HEAD, build_module
 from forecache.models.prediction.predict import DRAWS
 from forecache.models.scenario.schema import GeneratorSettings, Scenario
 from forecache.models.scenario.workload import Workload
 from forecache.models.step_times.stages import jitter_table
+from forecache.reports.explore.controls import CONTROLS, GET_PERCENT, TLS
 from forecache.sim.errors import InputError
 
-from ..explore.controls import CONTROLS, GET_PERCENT, TLS
 from . import tables
+from .module import COUNTERS, HEAD, build_module
 
 HOSTS = (
     *("c7g.xlarge", "c7g.4xlarge", "r7g.xlarge", "r7g.2xlarge", "c8g.xlarge", "c8g.4xlarge"),
@@ -175,7 +175,7 @@ def _environment() -> Environment:
 
 
 def _text(name: str) -> str:
-    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from evidence.calculator.page import write_page
 from forecache.models.advice.cases import load_cases
 from forecache.models.prediction.predict import predict_cases
-from forecache.reports.calculator.page import write_page
 
 CHROMIUM = shutil.which("chromium")
 if CHROMIUM is None or find_spec("ziglang") is None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evidence.calculator.module import COUNTERS, WEB_POLICIES, build_module, numbers_of_run
 from forecache.models.advice.cases import load_cases
 from forecache.models.node.layout import SOURCES, new_node
 from forecache.models.node.policies import POLICIES, running, under_policy
 from forecache.models.node.setup import NodeSetup, NodeTimes
 from forecache.models.node.simulate import run_compiled
-from forecache.models.node.web import COUNTERS, WEB_POLICIES, build_module, numbers_of_run
 from forecache.models.prediction.node_setup import node_setup
 from forecache.models.prediction.simulation import times_of
 

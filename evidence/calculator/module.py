@@ -1,20 +1,21 @@
-"""The compiled node as a WebAssembly module (`native/web/`): the numbers of a run, and its results.
+"""The compiled node as a WebAssembly module: the numbers of a run, and its results.
 
-`layout.py` fills the memory of a run from Python. A browser has no Python: there C code does the
-same, from the numbers of a run in one row, in the order that is written here.
+`models/node/layout.py` fills the memory of a run from Python. A browser has no Python: there C code
+does the same, from the numbers of a run in one row, in the order that is written here.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from pathlib import Path
 
 import numpy as np
 
-from forecache.sim.native.toolchain import build_wasm
-
-from .layout import BY_CODE, RECORDS, SOURCES
-from .policies import POLICIES
-from .setup import NodeSetup, NodeTimes
+from forecache.models.node.layout import BY_CODE, RECORDS, SOURCES
+from forecache.models.node.policies import POLICIES
+from forecache.models.node.setup import NodeSetup, NodeTimes
+from forecache.sim.native.toolchain import FLAGS, ROOT, run
 
 WEB_POLICIES = tuple(name for name, policy in POLICIES.items() if not policy.locks_items)
 """Policies by the number that `simulate` takes: the order of `policies` in `web.c`."""
@@ -33,16 +34,25 @@ CODE_NUMBERS = tuple(BY_CODE)
 TABLES = ("jitter", "interruption_ps", "wake_latency_ps", "code_by_draw", "prefetch_by_keys_ps")
 """Between the head and the codes."""
 
+_WASM_FLAGS = ("-target", "wasm32-wasi", "-mexec-model=reactor", "-s", "-Wl,--no-entry")
+
 
 def build_module(to: Path) -> None:
-    """Compile the node to WebAssembly; needs the package ziglang.
+    """Compile the node to a WebAssembly module that imports nothing; needs the package ziglang.
+
+    What `web.c` marks as exported can be called.
 
     Raises
     ------
     OSError
-        It is missing, or the compiler fails.
+        It is missing, or the compiler fails; with what it said.
     """
-    build_wasm(SOURCES, to)
+    if importlib.util.find_spec("ziglang") is None:
+        raise OSError("WebAssembly needs the Python package ziglang: pip install ziglang")
+    units = sorted([*SOURCES.glob("*.c"), *(SOURCES / "web").glob("*.c")])
+    flags = [flag for flag in FLAGS if flag != "-fPIC"]
+    command = [sys.executable, "-m", "ziglang", "cc", *_WASM_FLAGS, *flags, "-I", str(ROOT)]
+    run([*command, "-o", str(to), *map(str, units)])
 
 
 def numbers_of_run(times: NodeTimes, setup: NodeSetup) -> np.ndarray:

@@ -4,7 +4,8 @@
 "use strict";
 
 const PS_PER_S = 1e12, PS_PER_MS = 1e9;
-const CONTROL_SPEEDUP = 25, IGNITE_PS = 50e9, GROW_PS = 10e9, SHRINK_PS = 1000e9, SAMPLES = 16;
+const CONTROL_SPEEDUP = 25, IGNITE_PERIOD_PS = 50e9, GROW_PERIOD_PS = 10e9, SHRINK_AFTER_PS = 1000e9,
+  SAMPLES_PER_DECISION = 16;
 const REPLICATIONS = 4, REQUESTS = 20000, DRAW_REQUESTS = 10000;
 const PILOT_REQUESTS = 3000, PILOT_PS = 10e9, MOST_PILOT_EVENTS = 30e6, OPEN_PILOT_REQUESTS = 10000;
 const MOST_REQUESTS = 4e6, LONGEST = 8, NEAR = 2, PARTS = 8, FEWEST_PARTS = 4;
@@ -214,15 +215,15 @@ class Node {
 function settling_ps(inputs, active = 0, most = 0) {
   if (!inputs.samples) return 0;
   const begins = active || (!inputs.open && inputs.chosen.clients >= 8 ? 2 : 1), threads = inputs.chosen.threads;
-  let periods = (Math.max(0, Math.min(threads, most || threads) - begins) + 1) * GROW_PS;
-  if (begins === 1) periods += 2 * IGNITE_PS;
-  return Math.floor(periods * SAMPLES / CONTROL_SPEEDUP);
+  let periods = (Math.max(0, Math.min(threads, most || threads) - begins) + 1) * GROW_PERIOD_PS;
+  if (begins === 1) periods += 2 * IGNITE_PERIOD_PS;
+  return Math.floor(periods * SAMPLES_PER_DECISION / CONTROL_SPEEDUP);
 }
 
 const turn_ps = (inputs, period) =>
-  inputs.samples ? Math.floor((SHRINK_PS + SAMPLES * period) / CONTROL_SPEEDUP) : 0;
-const cycle_ps = (inputs) => turn_ps(inputs, IGNITE_PS);
-const trying_ps = (inputs) => inputs.chosen.threads > 2 ? turn_ps(inputs, GROW_PS) : 0;
+  inputs.samples ? Math.floor((SHRINK_AFTER_PS + SAMPLES_PER_DECISION * period) / CONTROL_SPEEDUP) : 0;
+const cycle_ps = (inputs) => turn_ps(inputs, IGNITE_PERIOD_PS);
+const trying_ps = (inputs) => inputs.chosen.threads > 2 ? turn_ps(inputs, GROW_PERIOD_PS) : 0;
 const starting_ps = (inputs) => inputs.open ? 0 : inputs.setup.generators * inputs.setup.generator_start_ps;
 
 function longest_ps(inputs) {
@@ -290,7 +291,7 @@ function window_of(inputs, pilot, requests, { brief = false, near = brief ? 0 : 
   if (pilot.trying && !brief) measured = Math.max(measured, trying_ps(inputs));
   let warm = Math.ceil(10 * trip / pilot.rate * PS_PER_S);
   if (inputs.open) {
-    settle = inputs.samples ? Math.floor(2 * SAMPLES * GROW_PS / CONTROL_SPEEDUP) : 0;
+    settle = inputs.samples ? Math.floor(2 * SAMPLES_PER_DECISION * GROW_PERIOD_PS / CONTROL_SPEEDUP) : 0;
     warm = Math.max(Math.floor(measured / 4), pilot.settled);
   }
   const half = Math.floor(longest_ps(inputs) / 2);
