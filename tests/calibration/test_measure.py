@@ -213,3 +213,23 @@ def test_where_every_slice_stalled_nothing_is_known_of_the_others() -> None:
     assert found["stalled_share"] == 1.0
     assert found["quiet_p50_ms"] is None
     assert found["quiet_p99_ms"] is None
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("stalled", range(6))
+@pytest.mark.parametrize("empty", range(6))
+def test_a_quiet_quantile_is_known_exactly_where_something_completed_in_a_quiet_slice(
+    stalled: int, empty: int
+) -> None:
+    """Where none is empty, that is unless all have stalled."""
+    slices = ([[2.0]] * stalled + [[]] * empty + [[0.1, 0.4]] * 5)[:5]
+    quiet = 5 - min(5, stalled + empty)
+    found = measure_slices(FakeLoad(slices), 0.09)  # type: ignore[arg-type]
+    assert found["stalled_share"] == pytest.approx(min(5, stalled) / 5)
+    for name in ("quiet_p50_ms", "quiet_p90_ms", "quiet_p99_ms"):
+        assert (found[name] is None) == (quiet == 0)
+    if empty == 0:
+        assert (found["quiet_p50_ms"] is None) == (found["stalled_share"] == 1.0)
+    if quiet:
+        assert found["quiet_p99_ms"] == pytest.approx(0.4, rel=0.01)
+        assert 0.0 < found["quiet_p50_ms"] <= found["quiet_p90_ms"] <= found["quiet_p99_ms"]  # type: ignore[operator]
