@@ -135,7 +135,7 @@ def _mass(name: str, *, basic: bool = False, **settings: Any) -> Case:
     )
 
 
-MASS_KEYS, MASS_TTL_S = 200_000, 8.0
+MASS_KEYS, MASS_TTL_S = 200_000, 20.0
 MASS = (
     _mass("hz 10", basic=True),
     _mass("hz 100", hz=100),

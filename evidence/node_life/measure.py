@@ -19,6 +19,7 @@ from forecache.hwprofiles.files import write_text_atomic
 from forecache.models.over_time.node_life.schema import NodeLife, TimeToLive
 from forecache.models.scenario.versions import version_numbers
 from forecache.models.scenario.workload import HotSetPopularity, Zipf, sizes_of
+from forecache.sim.errors import EngineError
 
 from ..counts.shipped import json_text
 from ..harness import Progress
@@ -137,6 +138,8 @@ def mass(case: Case, engine: Engine) -> Row:
         for first in range(0, driver.keys, AT_ONCE):
             driver.write_keys(range(first, min(first + AT_ONCE, driver.keys)), expire_at_s=ends)
         loaded_s = MASS_TTL_S - (ends - time.time())
+        if loaded_s > MASS_TTL_S:
+            raise EngineError(f"the keys took {loaded_s:.1f} s to load, and had ended by then.")
         before = _counts(control)
         there = before["keys"]
         time.sleep(max(0.0, ends - time.time()))
