@@ -324,13 +324,9 @@ def copies(asked: Asked) -> Files:
             ):
                 fill(client, Case(type="string", item_bytes=value_bytes), keys)
                 for each in some:
-                    copied = _copy(process, client, each)
-                    row = {
-                        "engine": name,
-                        "version": version,
-                        **asdict(each),
-                        "copied_bytes": copied,
-                    }
+                    copied, left = _copy(process, client, each)
+                    row = {"engine": name, "version": version, **asdict(each)}
+                    row |= {"copied_bytes": copied, "left_bytes": left}
                     asked.progress(json.dumps(row))
                     found.append(row)
     return {path: rows_text(found)}
@@ -574,10 +570,10 @@ def lines_of_copies() -> list[str]:
         *table(header, rows),
         "",
         f"Median error {middle[0]:.1%} as committed, {middle[1]:.1%} with tables; "
-        f"{sum(each <= 0.1 for each in again)} of {len(again)} within 10%. A child of Valkey 9.1 "
-        "frees each string when it has saved it (valkey PR 905). Pages of large values go back, so "
-        "`rdb_last_cow_size`, read at its end, is less than what was copied. That isn't modelled: "
-        "the answer is what is copied if the child keeps its pages.",
+        f"{sum(each <= 0.1 for each in again)} of {len(again)} within 10%. A child of Valkey from "
+        "8.1 on frees each string when it has saved it (valkey PR 905). Pages of large values go "
+        "back, so `rdb_last_cow_size`, read at its end, is less than what was copied. That isn't "
+        "modelled: the answer is what is copied if the child keeps its pages.",
         "",
     ]
 
