@@ -784,9 +784,9 @@ def recommend(
         if given is None:
             from forecache.calibration.today.answer import recommended_today
 
-            node = node if region is None else in_region(node or {}, region)
+            fields = node if region is None else in_region(node or {}, region)
             answer = recommended_today(
-                from_info, host=host, node=node, seed=seed, progress=progress
+                from_info, host=host, node=fields, seed=seed, progress=progress
             )
         elif machine_lists(given.data):
             from forecache.models.plan.one_node import recommend_machines

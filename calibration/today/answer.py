@@ -36,7 +36,7 @@ from forecache.models.prices.table import NODE_PRICES, load_prices
 from forecache.models.results.displayed import provenance
 from forecache.models.scenario.command_table import DESCRIBED_BY, commands_on
 from forecache.models.scenario.schema import Slo
-from forecache.models.scenario.source import check_kind, read_scenario
+from forecache.models.scenario.source import ScenarioSource, check_kind, read_scenario
 from forecache.models.scenario.versions import minor_version
 from forecache.sim.errors import InfeasibleError, InputError, NotKnownError
 
@@ -422,7 +422,7 @@ def todays_failover(today: Mapping[str, Any], instance: str | None) -> str:
 
 
 def _node_fields(
-    whole: Mapping[str, Any], host: str | None, node: str | Path | Mapping[str, Any] | None
+    whole: Mapping[str, Any], host: str | None, node: ScenarioSource | None
 ) -> dict[str, Any]:
     """Fields of a node's scenario that INFO can't tell, its host among them where it is known."""
     fields = {} if node is None else dict(read_scenario(node).data)
@@ -436,7 +436,7 @@ def recommended_today(
     files: Sequence[str | Path],
     *,
     host: str | None = None,
-    node: str | Path | Mapping[str, Any] | None = None,
+    node: ScenarioSource | None = None,
     seed: int = 1,
     progress: Progress | None = None,
 ) -> Recommended:

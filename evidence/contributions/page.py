@@ -71,6 +71,7 @@ def _section(each: Contribution) -> list[str]:
     bundle, about = Bundle.load(each.folder / BUNDLE), each.about
     manifest, host = bundle.manifest, bundle.host
     engine, machine, method = manifest.engine, manifest.machine, manifest.method
+    title = _text("" if host is None else host.title)
     lines = [
         f"## {each.folder.name}",
         "",
@@ -78,7 +79,7 @@ def _section(each: Contribution) -> list[str]:
         f" {_text(engine.allocator)}), measured {manifest.created[:10]} by"
         f" {_text(about['contributor'])} with forecache {_text(manifest.forecache_version)} (load"
         f" generator {_text(method.tool)}, design {_text(method.design)});"
-        f" {_text(about['licence'])}. Host: {_text('' if host is None else host.title)}, {machine.cores_available} CPUs,"
+        f" {_text(about['licence'])}. Host: {title}, {machine.cores_available} to use,"
         f" {_text(machine.architecture)}, kernel {_text(machine.kernel)}, {about['host_known']}"
         f" there. Predicted {about['received']} with forecache {about['release']}"
         f" (`{str(about['commit'])[:12]}`). Archive `{about['archive_sha256'][:12]}`.",

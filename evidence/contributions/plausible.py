@@ -27,6 +27,7 @@ from forecache.calibration.bundle.bundle import LICENCE, Bundle
 from forecache.calibration.bundle.points import Conditions, ObservedPoint, Repetition
 from forecache.hwprofiles import list_hosts
 from forecache.hwprofiles.files import parse, read_yaml
+from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 from forecache.sim.histogram import LatencyHistogram
@@ -326,7 +327,7 @@ def _host_doubts(path: Path, host: HostProfile) -> list[str]:
     for name, repeats in (host.raw or {}).items():
         leaf = getattr(host, name, None) or getattr(host.kernel, name, None)
         numbers = _plain(repeats)
-        if getattr(leaf, "kind", None) != "measured" or not numbers:
+        if not isinstance(leaf, Quantity) or leaf.kind != "measured" or not numbers:
             continue
         if not 0.99 * min(numbers) <= leaf.best <= 1.01 * max(numbers):
             raise InputError(
