@@ -50,8 +50,8 @@ _WHY = (
     " 500 of them. With 50 it said 1.0 s in place of 0.5. Cycles are cut short by the clock, also"
     " while other programs have the CPU: by the clock they took here up to twice the CPU time"
     " of the server, which was 0.9 to 1.9 times the prediction from 6.0 on. With an effort of 10"
-    " the model’s cycles take more than all of the time: engines leave a pause of twice a fast cycle’s"
-    " longest duration from one to the next, which grows with the effort. Before 6.0 a key takes"
+    " the model’s cycles take more than all of the time: engines leave a pause of twice a fast"
+    " cycle’s longest duration from one to the next, which grows with the effort. Before 6.0 a key takes"
     " two to three times what"
     " is predicted: keys are drawn at random, from a table that empties.",
     "- **Hit ratios** vary from seed to seed by 0.2 to 0.3 points, more than they need to. The"
