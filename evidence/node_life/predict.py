@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -189,11 +190,22 @@ def of_growth(row: Row, host: str) -> Row:
 PREDICTED = {"hits": of_hits, "expiry": of_expiry, "mass": of_mass, "growth": of_growth}
 
 
-def predict_rows(part: str, rows: list[Row], host: str, progress: Progress) -> list[Row]:
-    """All rows of a part, each with what was predicted of it."""
+def predict_rows(
+    part: str, rows: list[Row], host: str, progress: Progress, *, before: Sequence[Row] = ()
+) -> list[Row]:
+    """All rows of a part, each with what was predicted of it.
+
+    Parameters
+    ----------
+    before
+        Rows that were predicted once: what is said now stands beside that, as `again`.
+    """
+    known = {(row["engine"], row["case"]): row["predicted"] for row in before}
     found = []
     for row in rows:
-        found.append({**row, "predicted": PREDICTED[part](row, host)})
+        said = PREDICTED[part](row, host)
+        first = known.get((row["engine"], row["case"]), said)
+        found.append({**row, "predicted": first, "again": said})
         progress(f"{row['engine']}: {row['case']}: predicted")
     return found
 

@@ -60,10 +60,10 @@ def predict(asked: Asked) -> Files:
         at = folder / rounds.HOST_FILE
         host = load_host(str(at))
         date = "" if host.captured is None else str(host.captured.date)[:10]
-        said = {part: before.get(folder.name, {}).get(part, []) for part in PARTS} | {
-            part: predict_rows(part, _rows(folder / f"{part}.json"), str(at), asked.progress)
-            for part in parts
-        }
+        said = {part: before.get(folder.name, {}).get(part, []) for part in PARTS}
+        for part in parts:
+            rows = _rows(folder / f"{part}.json")
+            said[part] = predict_rows(part, rows, str(at), asked.progress, before=said[part])
         hosts.append({"id": folder.name, "title": host.title, "date": date, **said})
     counted = _rows(COUNTED)
     work = {id_: work_of(id_) for id_ in sorted({row["engine"] for row in counted})}

@@ -140,8 +140,10 @@ def test_keys_with_a_time_to_live_are_there_as_long_as_they_were_written_within_
     space.check()
     alive = float(space.state["there"] - space.state["stale"]) * space.scale
     assert alive == pytest.approx(40_000 * -math.expm1(-2_000 * 10 / 40_000), rel=0.02)
-    # A cycle goes on while more than the accepted share of what it sees has expired.
-    assert 0.0 < space.state["stale"] / space.state["there"] < 0.25
+    # Cycles that go on at that share of what they see leave more than that: keys that a scan has
+    # passed go on expiring, and of samples that vary few stop one.
+    accepted = 0.1 if scans else 0.25
+    assert accepted < space.state["stale"] / space.state["there"] < 0.55
 
 
 def test_keys_that_expire_together_are_gone_as_fast_as_the_limit_of_cycles_allows() -> None:

@@ -289,17 +289,24 @@ class KeySample:
         begin, end = round(first * len(self.keys)), round(last * len(self.keys))
         _compiled().write_keys(pointer(self._memory), begin, end - begin, ttl_s or 0.0)
 
-    def misses_per_read(self) -> float:
-        """Share of the reads since the last call that found nothing; NaN without reads."""
+    def misses_per_read(self, reads: float = 0.0) -> float:
+        """Share of the reads since the last call that found nothing; NaN without reads.
+
+        Parameters
+        ----------
+        reads
+            How many there were of the node, where that is known.
+        """
         now = np.array([self.groups["asked"][:, _READ], self.groups["missed"]], float)
-        reads, misses = now - self._before
+        counted, misses = now - self._before
         self._before = now
         # A key that is stored when it is missed is missed once, however often it is asked for.
         real = misses * self._weights
-        if not self._requests.stores_misses or self.state["counts"]["refused"]:
+        known = self._requests.stores_misses and not self.state["counts"]["refused"]
+        if not known:
             real = real * self._thinned
-        total = float((reads * self._weights * self._thinned).sum())
-        return float(real.sum()) / total if total > 0 else math.nan
+        total = reads if known and reads else float((counted * self._weights * self._thinned).sum())
+        return min(1.0, float(real.sum()) / total) if total > 0 else math.nan
 
     def check(self) -> None:
         """Compare what is counted along the way with the keys one by one.

@@ -101,7 +101,7 @@ class MemoryOverTime:
     def __init__(self, scenario: NodeLife, system: System, record: Recorder) -> None:
         self._scenario, self._record = scenario, record
         found = known_generation(system)
-        self._footprint = NodeFootprint(found, found.allocator)
+        self._footprint = NodeFootprint(found, scenario.allocator or found.allocator)
         replicas = scenario.replicas
         mbyte = None if replicas is None else replicas.backlog_mbyte
         self.beside = baseline(
@@ -171,7 +171,7 @@ class MemoryOverTime:
             if self._waits_with_doubling(now_s, others + table.settled):
                 table = before
             elif table.settled > 1.2 * before.settled:
-                self._begin_moving(now_s, table, keys=keys, rate_rps=rate_rps)
+                self._begin_moving(now_s, table, rate_rps=rate_rps)
         self._table = table
         moving = table.rehash if now_s < self._moved_s else 0.0
         return self.beside + table.settled + moving + expires
@@ -189,14 +189,12 @@ class MemoryOverTime:
         fewer = key_table(self._footprint, max(self._most_keys / longest, 1.0))
         return fewer.settled <= self._table.settled
 
-    def _begin_moving(
-        self, now_s: float, table: TableBytes, *, keys: float, rate_rps: float
-    ) -> None:
+    def _begin_moving(self, now_s: float, table: TableBytes, *, rate_rps: float) -> None:
         seconds = table.rehash / _POINTER_BYTES / (_REHASHED_PER_S + rate_rps)
         self._moved_s = now_s + seconds
         extra = (table.settled - self._table.settled + table.rehash) / 2**20
-        what = f"the table of keys doubles at {keys:,.0f} keys"
-        self._tell(now_s, f"{what}: {extra:,.0f} MiB more for {seconds:,.0f} s")
+        what = f"the table of keys doubles: {extra:,.0f} MiB more for {seconds:,.0f} s"
+        self._tell(now_s, what)
 
     # --- children ---------------------------------------------------------------------------------
 

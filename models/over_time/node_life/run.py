@@ -41,9 +41,6 @@ _LOOK_INSTRUCTIONS = 80.0
 """What a cycle does for a key that it looks at and leaves, beside waiting for its lines (assumed,
 40 to 160)."""
 
-_FAST_CYCLES_PER_S = 500.0
-"""At most: a fast cycle of a millisecond begins two milliseconds after the last one."""
-
 _STEADY = 0.005
 """Share by which hits differ at most that are told as one number."""
 
@@ -124,7 +121,10 @@ class _Life:
         self.surrogate, case, system = _simulated_node(scenario, seed, progress)
         self.record = Recorder()
         self.memory = MemoryOverTime(scenario, system, self.record)
-        self.times = key_times(case.scenario, system, samples=scenario.settings.maxmemory_samples)
+        settings = scenario.settings
+        random = settings.maxmemory_policy.endswith("random")
+        samples = 1 if random else settings.maxmemory_samples
+        self.times = key_times(case.scenario, system, samples=samples)
         self.requests = _requests(scenario, float(self.rates.mean()))
         self.keyspace = self._keyspace(system, seed=seed)
         lost = [event for event in scenario.events if isinstance(event, LoseReplica)]
@@ -200,6 +200,10 @@ class _Life:
     def _step(self, now_s: float, end_s: float, rate_rps: float) -> tuple[float, Sequence[float]]:
         """One step; returns what syncs took of the main thread, and how long forks stopped it."""
         self.keyspace.set_rate(rate_rps)
+        # Before the event loop sleeps, and two of its longest after the one before.
+        turns = rate_rps + self.scenario.settings.hz
+        most = 0.5 / float(self.keyspace.state["fast_limit_s"])
+        self.keyspace.state["fast_cycles_per_s"] = min(most, turns)
         beside = self._limit_keys(now_s, rate_rps)
         self._load(now_s, end_s)
         self.keyspace.advance(end_s)
@@ -279,7 +283,7 @@ class _Life:
         new = {name: counts[name] - self._counted[name] for name in _COUNTS}
         self._counted = counts
         per_s = {name: new[name] * keyspace.scale / seconds for name in _COUNTS}
-        missed = keyspace.misses_per_read()
+        missed = keyspace.misses_per_read(rate * seconds * self.requests.reads)
         filled = rate * self.requests.reads * missed if self.requests.stores_misses else 0.0
         load = rate + (0.0 if math.isnan(filled) else filled)
         cycles = new["cycles_s"] / seconds
@@ -447,7 +451,6 @@ def _set_rules(keyspace: KeySample, scenario: NodeLife, system: System, times: K
     state["until_cycle_s"] = state["cycles"] / settings.hz
     state["scans"], state["sample"], state["accepted"] = rules.scans, rules.sample, rules.accepted
     state["slow_limit_s"], state["fast_limit_s"] = rules.slow_limit_s, rules.fast_limit_s
-    state["fast_cycles_per_s"] = _FAST_CYCLES_PER_S
     state["look_ns"], state["expire_ns"] = times.look, times.expire
 
 

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
+from ...layouts.allocator import Allocator
 from ...scenario.versions import EngineVersion, OfEngine
 from ...scenario.workload import Popularity, ValueSizes
 from ..cluster.schema import Demand
@@ -165,6 +166,8 @@ class NodeLife(OfEngine):
     """Redis or Valkey, or a managed one."""
     engine_version: EngineVersion | None = None
     """Its version, in quotes; the newest known without it."""
+    allocator: Allocator | None = None
+    """As in a scenario of `kind: memory`; the engine's own without it."""
     io_threads: int = Field(default=1, ge=1, le=256)
     """Threads of the node as the engine counts them."""
     memory_bytes: int | None = Field(default=None, gt=0)

@@ -351,7 +351,6 @@ static void look_at(struct keyspace *all, double count) {
 static void expire(struct keyspace *all) {
     double expiring = (double)all->expiring * all->scale;
     if (expiring <= 0.0) {
-        all->stale_average = 0.0;
         all->timed_out = 0;
         return;
     }
@@ -360,14 +359,15 @@ static void expire(struct keyspace *all) {
     // A cycle that comes to the end of the keys is over.
     double samples = fmin(1.0 / fmax(1.0 - goes_on(all, share), 1e-9), expiring / all->sample);
     double wanted_s = samples * all->sample * key_s;
-    bool again = all->timed_out || all->stale_average >= all->accepted;
     double slow_s = fmin(wanted_s, all->slow_limit_s);
     double fast_s = fmin(wanted_s, all->fast_limit_s);
     double slow = all->cycles;
+    // Only after a cycle that ran out of time: the other condition compares a fraction with a number
+    // of per cent (stat_expired_stale_perc, config_cycle_acceptable_stale), and hardly ever holds.
+    bool again = all->timed_out;
     double fast = again ? all->fast_cycles_per_s * all->period_s * slow : 0.0;
     double total_s = slow * slow_s + fast * fast_s;
     all->timed_out = (again ? fast_s : slow_s) < wanted_s;
-    all->stale_average += (1.0 - pow(0.95, slow + fast)) * (share - all->stale_average);
     double looked_at = fmin(total_s / key_s, slow * expiring);
     all->counts.looked_at += looked_at;
     all->counts.cycles_s += looked_at * key_s;

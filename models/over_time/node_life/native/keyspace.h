@@ -108,7 +108,6 @@ struct keyspace {
     int64_t scans;  // whether cycles go through keys in turn; they draw them otherwise
     double look_ns;  // time for a key that is looked at
     double expire_ns;  // and for one that goes
-    double stale_average;  // expired_stale_perc
     int64_t timed_out;  // whether the last cycle ended for its limit
     double cell_s;  // of the calendar
     int64_t cell;  // of the present time
