@@ -252,6 +252,11 @@ def write_bundle(
     (folder / "manifest.yaml").write_text(dump_yaml(document), encoding="utf-8")
 
 
+def is_name(text: str) -> bool:
+    """Whether it can name a contributor: printable, and at most 80 letters."""
+    return bool(text.strip()) and text.isprintable() and len(text) <= 80
+
+
 def archive_of(folder: Path) -> Path:
     """Where the archive of a bundle is: beside its folder."""
     return folder.parent / f"{folder.name}.tar.gz"

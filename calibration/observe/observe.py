@@ -39,6 +39,7 @@ from ..bundle.bundle import (
     Method,
     ObservedMachine,
     archive_of,
+    is_name,
     require_new,
     whole_folder,
     write_archive,
@@ -147,6 +148,8 @@ def observe(
     if contributor is not None:
         if host is None:
             raise InputError("contributor: a contribution needs the profile of its host.")
+        if not is_name(contributor):
+            raise InputError(f"contributor: found {contributor[:90]!r}; valid is a name.")
         if archive_of(out).exists():
             raise InputError(f"{archive_of(out)}: exists already; valid is a new file.")
     started_s = time.monotonic()

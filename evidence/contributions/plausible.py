@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from forecache import __version__
-from forecache.calibration.bundle.bundle import LICENCE, Bundle
+from forecache.calibration.bundle.bundle import LICENCE, Bundle, is_name
 from forecache.calibration.bundle.points import Conditions, ObservedPoint, Repetition
 from forecache.hwprofiles import list_hosts
 from forecache.hwprofiles.files import parse, read_yaml
@@ -47,7 +47,6 @@ _SPEEDS = (
     *("dram_bandwidth_gb_per_s", "syscall_ns", "tcp_recv_ns", "tcp_send_ns", "unix_recv_ns"),
     *("unix_send_ns", "epoll_wait_ns", "epoll_event_ns", "wake_latency_ns"),
 )
-_CONTRIBUTOR = re.compile(r"\w[\w .,'@+-]{0,79}")
 _EARLIEST = "2026-01-01"
 
 
@@ -89,7 +88,7 @@ def _provenance(bundle: Bundle, now: datetime) -> None:
     def refuse(field: str, found: object, valid: str) -> InputError:
         return InputError(f"{file}: field {field!r}: found {str(found)[:60]!r}; valid is {valid}.")
 
-    if not _CONTRIBUTOR.fullmatch(manifest.contributor or ""):
+    if not is_name(manifest.contributor or ""):
         raise refuse("contributor", manifest.contributor, "a name of at most 80 letters")
     if manifest.licence != LICENCE:
         raise refuse("licence", manifest.licence, LICENCE)

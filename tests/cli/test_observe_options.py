@@ -31,6 +31,8 @@ def test_the_recipe_is_printed_and_nothing_else_done(
         (["observe", "--out", "x", "--profiler", "gprof"], "'gprof'"),
         (["observe", "--out", "x", "--caches", "graviton9"], "graviton9"),
         (["observe", "--print-recipe", "--host", "nowhere"], "nowhere"),
+        (["observe", "--out", "x", "--contributor", "Ada"], "--contributor needs --host"),
+        (["observe", "--print-recipe", "--host", "x", "--contributor", "Ada"], "no --print-recipe"),
     ],
 )
 def test_a_wrong_command_line_is_one_sentence(

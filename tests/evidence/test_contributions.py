@@ -268,7 +268,8 @@ TOMORROW = (datetime.now(UTC) + timedelta(days=3)).isoformat(timespec="seconds")
         (in_window(p99_ms=1e999), "found the number|inf|Infinity"),
         (alike, "found repeats that differ by 0.00%"),
         (in_manifest(contributor=None), "'contributor'"),
-        (in_manifest(contributor="[x](http://y)"), "'contributor'"),
+        (in_manifest(contributor="Ada\nExample"), "'contributor'"),
+        (in_manifest(contributor="A" * 81), "'contributor'"),
         (in_manifest(licence="none"), "'licence'.*Apache-2.0"),
         (in_manifest(created=TOMORROW), "'created'"),
         (in_manifest(forecache_version="99.0.0"), "'forecache_version'"),
@@ -314,6 +315,7 @@ def flagged(_manifest: Any, points: list[dict[str, Any]], _host: Any) -> None:
 def test_what_is_unusual_but_possible_is_a_doubt(tmp_path: Path) -> None:
     def change(manifest: Any, points: Any, host: dict[str, Any]) -> None:
         flagged(manifest, points, host)
+        manifest["contributor"] = "[Ada](http://x) | <b>"
         host["dram"]["latency_ns"] |= {"value": 600.0, "low": 600.0, "high": 600.0}
 
     take_in.take_in(sent(tmp_path, change), progress=quiet)
@@ -323,6 +325,7 @@ def test_what_is_unusual_but_possible_is_a_doubt(tmp_path: Path) -> None:
     assert "dram_ns of the host is 600" in doubts
     [text] = page.pages().values()
     assert "Doubt: 100% of" in str(text)
+    assert "by Ada(http://x)  b with" in str(text)  # no link, cell or tag
 
 
 @pytest.mark.parametrize("name", ["valkey-8.1", "redis-7.0", "memcached-1.6"])
