@@ -235,6 +235,14 @@ _ALL: tuple[Study, ...] = (
         pages=Late("live.migration_check:pages"),
     ),
     Study(
+        "migration-predicted",
+        "what was measured of them last, predicted anew",
+        artefact="docs/accuracy/migration/trials.json",
+        page="docs/fleet.md",
+        measure=Late("live.migration_check:again"),
+        pages=Late("live.migration_check:pages"),
+    ),
+    Study(
         "migration-work",
         "what these moves say of the CPU time that moving slots takes",
         artefact="models/over_time/cluster/migration_work/",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -288,29 +288,39 @@ def run(names: Sequence[str], say: Any) -> dict[str, Any]:
             "calibration": [middle(rounds, trial) for trial in plan.calibration],
             "validation": [middle(rounds, trial) for trial in plan.validation],
         }
-        work, link = fit(seen["calibration"])
-        operator = fit_operator(seen["calibration"])
-        rows = []
-        for role, measured in seen.items():
-            for each in measured:
-                duration_s, left = predict(each, work, link, operator)
-                rows.append(
-                    {
-                        "role": role,
-                        **asdict(each),
-                        "predicted_s": duration_s,
-                        "predicted_left": left,
-                    }
-                )
-        found[name] = {
-            "engine": engine,
-            "version": version,
-            "work": asdict(work),
-            "operator": asdict(operator),
-            "wake_us": link.node_rtt_s * 1e6,
-            "trials": rows,
-        }
+        found[name] = {"engine": engine, "version": version, **_predicted(seen)}
     return found
+
+
+def _predicted(seen: Mapping[str, Sequence[Measured]]) -> dict[str, Any]:
+    """What trials by their role gave: the fit of those for calibration, and every prediction."""
+    work, link = fit(seen["calibration"])
+    operator = fit_operator(seen["calibration"])
+    rows = []
+    for role, measured in seen.items():
+        for each in measured:
+            duration_s, left = predict(each, work, link, operator)
+            predicted = {"predicted_s": duration_s, "predicted_left": left}
+            rows.append({"role": role, **asdict(each), **predicted})
+    return {
+        "work": asdict(work),
+        "operator": asdict(operator),
+        "wake_us": link.node_rtt_s * 1e6,
+        "trials": rows,
+    }
+
+
+def again(_asked: Asked) -> Files:
+    """What was measured of it last, fitted and predicted anew."""
+    found = kept(ARTEFACT)
+    names = [each.name for each in fields(Measured) if each.name != "trial"]
+    for each in found.values():
+        seen: dict[str, list[Measured]] = {"calibration": [], "validation": []}
+        for row in each["trials"]:
+            numbers = {name: row[name] for name in names}
+            seen[row["role"]].append(Measured(trial=Trial(**row["trial"]), **numbers))
+        each |= _predicted(seen)
+    return {ARTEFACT: json.dumps(found, indent=1) + "\n"}
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:

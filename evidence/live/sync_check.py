@@ -21,7 +21,7 @@ from scipy.optimize import nnls
 
 from forecache.calibration.drive.servers import engine_version, find_engine
 from forecache.hwprofiles.files import dump_yaml
-from forecache.models.footprint.saving import EXPECTED, Writer
+from forecache.models.footprint.saving import EXPECTED, SAVING_RANGES, SavingDoubts, Writer
 from forecache.models.footprint.schema import Strings
 from forecache.models.layouts.generations import Generation, generation
 from forecache.models.over_time.cluster.migration import IDLE
@@ -32,7 +32,7 @@ from forecache.models.over_time.cluster.sync import (
     full_sync,
 )
 from forecache.models.prediction.predict import DRAWS
-from forecache.models.prediction.uncertainty import Draw
+from forecache.models.prediction.uncertainty import Draw, draw_ranges
 from forecache.models.results.intervals import interval_over_draws, relative_error
 from forecache.models.scenario.versions import minor_version
 
@@ -97,14 +97,16 @@ def fit(trials: Sequence[Measured], g: Generation) -> SyncWork:
 _WRITER = Writer(rate_per_ns=8.85, own_ns=3.5, near_ns=17.0, far_ns=125.0)
 """The machine of the trials, a guest on Zen 3: 292 instructions of a GET in 33 ns."""
 
-_INCOMPRESSIBLE = EXPECTED._replace(left=1.0)
 
-
-def predict(seen: Measured, work: SyncWork, g: Generation) -> dict[str, float]:
-    """Duration of the sync, of a SAVE and of a load, in s."""
+def predict(
+    seen: Measured, work: SyncWork, g: Generation, *, doubts: SavingDoubts = EXPECTED
+) -> dict[str, float]:
+    """Duration of the sync, of a SAVE and of a load, in s; values don't compress."""
     held = content(seen.trial)
     data_bytes = seen.trial.keys * (seen.trial.value_bytes + 80.0)
-    saving_s = held.save_s(g, data_bytes=data_bytes, writer=_WRITER, doubts=_INCOMPRESSIBLE)
+    saving_s = held.save_s(
+        g, data_bytes=data_bytes, writer=_WRITER, doubts=doubts._replace(left=1.0)
+    )
     sync = full_sync(
         work,
         content=held,
@@ -211,11 +213,19 @@ def inside_others(name: str, each: Mapping[str, Any]) -> list[bool]:
         rate = known.rate_per_ns.best
         seen = Measured(**{**_measured(row), "trial": Trial(**row["trial"])})
         nominal, *drawn = (
-            predict(seen, known.on(rate, draw=draw), _generation(each))["sync_s"]
+            predict(seen, known.on(rate, draw=draw), _generation(each), doubts=_doubts(draw))[
+                "sync_s"
+            ]
             for draw in (None, *(Draw(1, number) for number in range(DRAWS)))
         )
         found.append(interval_over_draws(nominal, drawn).contains(row["sync_s"]))
     return found
+
+
+def _doubts(draw: Draw | None) -> SavingDoubts:
+    if draw is None:
+        return EXPECTED
+    return SavingDoubts(**draw_ranges("saving", SAVING_RANGES, draw))
 
 
 def _generation(each: Mapping[str, Any]) -> Generation:
