@@ -75,19 +75,17 @@ def _printed(answer: Any) -> Any:
 def _print_text(verb: str, answer: Any, given: Given) -> None:
     from forecache.reports import terminal
 
-    from .console import LISTING_COLUMNS, console
-
     kind = type(answer).__name__
     if kind == "SweptPoints":
         _print_swept(answer, given["out"])
     elif kind == "Diagnosis" and not given["whole"]:
         from forecache.reports.builders.machine import diagnosis_in_lines
 
-        terminal.print_document(diagnosis_in_lines(answer), console(pipe_columns=80))
+        terminal.print_document(diagnosis_in_lines(answer), terminal.console(pipe_columns=80))
     elif verb == "catalog":
         from forecache.reports.builders import catalogue
 
-        out = console(pipe_columns=LISTING_COLUMNS)
+        out = terminal.console(pipe_columns=terminal.LISTING_COLUMNS)
         if given["name"] is not None:
             terminal.print_document(catalogue.entry(answer, wide=out.width >= 120), out)
         elif "hosts" in answer:
@@ -96,7 +94,7 @@ def _print_text(verb: str, answer: Any, given: Given) -> None:
             terminal.print_document(catalogue.instances(answer["instances"]), out)
     else:
         columns = {"pipe_columns": 80} if kind == "Diagnosis" else {}
-        terminal.print_answer(answer, console(**columns))
+        terminal.print_answer(answer, terminal.console(**columns))
     if kind == "Study" and answer.report:
         click.echo(f"wrote {answer.report}", err=True)
 

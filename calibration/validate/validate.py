@@ -22,7 +22,6 @@ from forecache.models.advice.objective import KNEE
 from forecache.models.prediction.predict import LATENCIES, Progress
 from forecache.models.prediction.system import System
 
-from ..bundle.bundle import Bundle
 from .comparison import (
     ComparedDataset,
     ComparedEngine,
@@ -299,35 +298,14 @@ def profile_problems(
             for path, leaf in leaves_of(profile)
             for mention in _mentions(leaf.method, dataset)
         ]
-    copied = _significant(_texts(profile))
+    copied = significant(_texts(profile))
     for dataset in known.values():
-        for index, value in _held_out_numbers(dataset):
+        for index, value in held_out_numbers(dataset):
             if value in copied:
                 problems.append(
                     f"{name}: {value:.12g} is points[{index}] of {dataset.id}, held out"
                 )
     return problems
-
-
-def bundle_problems(
-    name: str, bundle: Bundle, datasets: Sequence[Dataset] | None = None
-) -> list[str]:
-    """Held-out measurements in the bundle that an engine's work was fitted to."""
-    measured = _significant(
-        f"{value:.12g}"
-        for point in bundle.points
-        for row in point.repetitions
-        for value in row.model_dump().values()
-        # Whole numbers are counts, which no dataset gives; they fall together by chance.
-        if isinstance(value, float)
-    )
-    return [
-        f"{name}, bundle {bundle.path.name}: {value:.12g} is points[{index}] of {dataset.id}, "
-        "held out"
-        for dataset in (datasets if datasets is not None else list_datasets())
-        for index, value in _held_out_numbers(dataset)
-        if value in measured
-    ]
 
 
 def _declared_problems(where: str, source: Source, known: Mapping[str, Dataset]) -> Iterator[str]:
@@ -386,7 +364,7 @@ def _texts(profile: BaseModel) -> Iterator[str]:
             yield str(item)
 
 
-def _significant(texts: Iterable[str]) -> set[float]:
+def significant(texts: Iterable[str]) -> set[float]:
     """Numbers with at least `DIGITS` significant digits that the texts hold."""
     found = set()
     for text in texts:
@@ -397,10 +375,10 @@ def _significant(texts: Iterable[str]) -> set[float]:
     return found
 
 
-def _held_out_numbers(dataset: Dataset) -> Iterator[tuple[int, float]]:
+def held_out_numbers(dataset: Dataset) -> Iterator[tuple[int, float]]:
     """(position, number) of what was measured at held-out points and is not a number anyone has."""
     for index, point in enumerate(dataset.points):
         if point.role == "validation":
             values = [value for value in point.observed.values() if value is not None]
-            for value in _significant(f"{value:.12g}" for value in values):
+            for value in significant(f"{value:.12g}" for value in values):
                 yield index, value

@@ -2,7 +2,7 @@
 
 Each function takes a part of a study and a width in pixels, and returns a matplotlib figure, or
 None when that part holds nothing to draw. `inline_svg` puts a figure into a page.
-To add a figure, write a function like these and draw it in `view.py` of this room.
+To add a figure, write a function like these and draw it in one of the `builders`.
 """
 
 from .accuracy import accuracy, memory_latency

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from forecache import cli, verbs
-from forecache.console import console
+from forecache.reports.terminal import console
 from forecache.sim.errors import (
     EngineError,
     ForecacheError,
