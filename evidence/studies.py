@@ -806,7 +806,6 @@ _ALL: tuple[Study, ...] = (
     Study(
         "contributions",
         "what others measured and sent (`make contribution`), beside what was predicted before",
-        artefact="evidence/contributions/received/",
         page="docs/contributions.md",
         pages=Late("contributions.page:pages"),
     ),

@@ -167,7 +167,8 @@ def host_names() -> list[str]:
     for table in sorted(room.glob("instances/*.csv")):
         lines = table.read_text(encoding="utf-8").splitlines()
         rows = csv.DictReader(line for line in lines if not line.startswith("#"))
-        names += [row["name"] for row in rows]
+        # A table of prices by region lists no instances.
+        names += [row["name"] for row in rows if "name" in row]
     return names
 
 

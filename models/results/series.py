@@ -204,8 +204,8 @@ class Run(Result):
     warnings: Sequence[str] = ()
     ticks: Sequence[Ticks] = ()
     stacks: Sequence[Stack] = ()
-    summary: str = where_set("")
-    """What came out, in a sentence; of kinds that have one."""
+    summary: str = ""
+    """What came out, in a sentence; empty with kinds that have none."""
 
     def __post_init__(self) -> None:
         """Hold lengths and order, so that a plot never pairs a value with a wrong time."""

@@ -79,7 +79,7 @@ workload: {clients: 50, mix: {get: 0.8, set: 0.2}, keys: 3_000_000, value_bytes:
 @pytest.mark.parametrize(
     ("verb", "most", "not_needed"),
     [
-        ("--help", 12, ("commands", "printing", "hwprofiles", "reports")),
+        ("--help", 13, ("commands", "printing", "hwprofiles", "reports")),
         ("memory", 80, ("models.node.simulate", "models.prediction", "models.plan")),
         ("recommend", 145, ("hwprofiles.capture", "models.plan", "models.cost", "calibration")),
     ],

@@ -107,7 +107,7 @@ def test_a_mistake_is_told_with_file_and_field(data: dict[str, object], message:
         (recommend, "cluster", "valid here is node (or no kind); `forecache simulate` is for"),
         (explain, "memory", "valid here is node (or no kind); `forecache memory` is for memory."),
         (cost, "memory", "valid here is cost; `forecache memory` is for memory."),
-        (cost, "costs", "did you mean 'cost'? Valid is node, cluster, overcommit, serverless"),
+        (cost, "costs", "did you mean 'cost'? Valid is node, cluster, node_life, overcommit"),
         (recommend, ["node"], "valid is node, "),
         (recommend, {"sweep": ["node"]}, "valid is node, "),
     ],

@@ -58,6 +58,14 @@ SCENARIOS: dict[str, Json] = {
         "demand": {"trace": "load/trace.csv", "mix": {"get": 1}},
         "cost": {"prices": "prices.yaml", "node_type": "cache.m7g.large"},
     },
+    "node_life": {
+        "kind": "node_life",
+        "duration_s": 60,
+        "host": "hosts/instance.yaml",
+        "engine": "engine.yaml",
+        "data": {"keys": 1000, "value_bytes": 100},
+        "demand": {"trace": "load/trace.csv", "mix": {"get": 1}},
+    },
     "overcommit": {
         "kind": "overcommit",
         "duration_s": 300,

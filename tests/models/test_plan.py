@@ -119,7 +119,7 @@ def here() -> Iterator[Executor]:
     ("fields", "message"),
     [
         ({"choices__prices": "nowhere"}, "field choices.prices: found 'nowhere'"),
-        ({"choices__region": "eu-west-1"}, "no price of it is known in eu-west-1, on demand"),
+        ({"choices__region": "mars"}, "no price of it is known in mars, on demand"),
         ({"choices__region_factor": 1.1}, "field 'choices.region': found nothing"),
         ({"on": "2026-02-30"}, "a day as YYYY-MM-DD"),
         ({"choices__instances": ["r9x.*"]}, "field choices.instances.0: found 'r9x.*'"),

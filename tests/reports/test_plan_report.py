@@ -371,7 +371,7 @@ def test_a_study_answers_first_and_ends_with_its_parameters(width: int) -> None:
     assert first.startswith("Today’s 4 shards hold 2 times the peak, 400 k/s; they stop at 800 k/s")
     assert "Run 16 shards of r7g.2xlarge" in first
     assert "67% less than today’s $30,000" in first
-    assert "What runs today misses what is asked: memory: 24.0 GiB a shard" in first
+    assert "What runs today misses what is asked: memory: 24 GiB a shard" in first
     assert "1.5 times as much with io-threads 4." in first
     assert "valkey 9.1" not in first  # less than the model's error
     flowing = " ".join(text.split())

@@ -250,7 +250,8 @@ class KeySample:
         there = rng.random(len(rate)) < -np.expm1(-named * stays_s)
         if math.isinf(self.stays_s) and not kinds.ttl:
             there[:] = capacity >= kinds.keys
-        _compiled().begin_keys(pointer(self._memory), pointer(there.astype(np.uint8)))
+        chosen = there.astype(np.uint8)
+        _compiled().begin_keys(pointer(self._memory), pointer(chosen))
         found = self.keys["expiring"] >= 0
         # Written at some time within the time to live.
         left = rng.random(len(rate)) * self.keys["ttl_s"]
