@@ -371,10 +371,8 @@ class _Life:
         if self.links is not None:
             self.links.facts()
         if keyspace.scale > 1.0:
-            record.warnings.append(
-                f"{len(keyspace.keys):,} keys stand for all, one for {keyspace.scale:,.0f}"
-            )
-
+            note = f"of the keys were followed, one for {keyspace.scale:,.0f}"
+            record.fact("sample", len(keyspace.keys), "", note)
         record.summary = self._summary(hits)
 
     def _summary(self, hits: np.ndarray) -> str:
