@@ -267,6 +267,25 @@ def test_the_kernel_kills_a_node_whose_snapshot_needs_more_than_there_is() -> No
     assert 1_000 < killed.time_s <= 1_600
 
 
+def test_a_job_writes_besides_what_clients_ask_and_takes_its_time_of_the_main_thread() -> None:
+    load = {"event": "load", "at_s": 1_200, "over_s": 1_200, "ttl_s": 300}
+    run = ran(events=[load])
+    besides = values(run, "requests", "written besides")
+    assert besides[:99].max() == 0.0
+    assert besides[110:190] == pytest.approx(1_000_000 / 1_200, rel=0.01)
+    busy = values(run, "main thread", "commands")
+    assert busy[150] > 1.05 * busy[50]
+
+
+def test_keys_of_a_job_have_one_time_to_live_whatever_other_writes_give() -> None:
+    space = keyspace(ttl_s=100.0, rate_rps=1e-9, full=False, ttl_least=0.1)
+    space.write(first=0.0, last=0.5, ttl_s=60.0)
+    space.write(first=0.5, last=1.0)
+    expires = space.keys["expires_s"]
+    assert expires[: len(expires) // 2] == pytest.approx(60.0)
+    assert expires[len(expires) // 2 :].min() < 15.0
+
+
 def gone(lasts_s: float, **changes: Any) -> Run:
     """A replica is gone from 600 s on; its node has 500 writes a second of 280 bytes each."""
     return ran(

@@ -177,7 +177,7 @@ class KeySample:
         per_key = self._per_key * requests.rate_rps
         self._asked = np.minimum(per_key, enough)
         self._thinned = per_key / np.maximum(self._asked, 1e-300)
-        self._requests, self._rate_rps = requests, requests.rate_rps
+        self._requests = requests
         self._build(kinds, seed=seed)
         self.set_rate(requests.rate_rps)
         if begins_full:
@@ -243,7 +243,7 @@ class KeySample:
     def _begin_full(self, kinds: KeyKinds, capacity: float, *, seed: int) -> None:
         """Have keys that would be there: those that are asked for within the time a key stays."""
         rng = generator(seed, purpose=_BEGUN)
-        rate = (self._per_key * self._rate_rps)[self.keys["group"]]
+        rate = (self._per_key * self._requests.rate_rps)[self.keys["group"]]
         named = rate * (1.0 if self._requests.stores_misses else self._requests.writes)
         stays_s = np.where(self.keys["ttl_s"] > 0, np.minimum(self.stays_s, kinds.ttl_s[1]),
                            self.stays_s)  # fmt: skip
@@ -273,7 +273,6 @@ class KeySample:
         """Requests a second of the node, from now on."""
         usual = float(self._asked @ self._counts)
         self.state["requests_per_s"] = usual * rate_rps / max(self._requests.rate_rps, 1e-300)
-        self._rate_rps = rate_rps
 
     def advance(self, until_s: float) -> None:
         """Requests and expiry cycles until a time."""

@@ -92,8 +92,9 @@ class MemoryOverTime:
         What the machine leaves to the node.
     stops_s
         How long each fork stopped it.
-    killed_s
-        When it first needed more than that; None if never.
+    full_s, killed_s
+        When memory was first full, and when node and child first needed more than the machine
+        leaves; None if never.
     left_out
         Snapshots that did not begin, since another child lived.
     """
@@ -126,7 +127,7 @@ class MemoryOverTime:
         self._looks_at_maxmemory = found.engine == "valkey" or numbers >= [6, 2]
         self._due = self._snapshots()
         self._child: _Saving | None = None
-        self._is_full = False
+        self.full_s: float | None = None
         self.killed_s: float | None = None
         self.most_resident = 0.0
         self.stops_s: list[float] = []
@@ -262,8 +263,8 @@ class MemoryOverTime:
             Keys that are written or deleted, a second.
         """
         most = self._scenario.settings.maxmemory_bytes
-        if most is not None and used_bytes > _FULL * most and not self._is_full:
-            self._is_full = True
+        if most is not None and used_bytes > _FULL * most and self.full_s is None:
+            self.full_s = now_s
             self._tell(now_s, f"memory is full: {byte_size(most)}")
         held = resident(used_bytes, fragmentation=FRAGMENTATION, process_bytes=PROCESS_BYTES)
         total = held.resident

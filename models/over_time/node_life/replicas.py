@@ -52,8 +52,8 @@ class Changes:
     key_bytes: float
 
     @property
-    def bytes(self) -> float:
-        """Bytes a second of the stream."""
+    def bytes_per_s(self) -> float:
+        """Of the stream."""
         written = self.writes * (self.write_bytes + COMMAND_BYTES)
         return written + self.deletes * (self.key_bytes + DELETE_BYTES)
 
@@ -96,6 +96,8 @@ class _Link:
         Of the stream, while it was gone.
     until_s, sync
         When the sync that is under way ends, and which it is.
+    begun_s
+        When the first full sync began; None before.
     """
 
     at_s: float
@@ -103,7 +105,7 @@ class _Link:
     missed_bytes: float = 0.0
     until_s: float = math.inf
     sync: FullSync | None = None
-    begun_s: float = 0.0
+    begun_s: float | None = None
 
 
 class ReplicaLinks:
@@ -118,7 +120,7 @@ class ReplicaLinks:
     def __init__(
         self, settings: Replicas, events: Sequence[LoseReplica], system: System, record: Recorder
     ) -> None:
-        self._settings, self._system, self._record = settings, system, record
+        self._settings, self._record = settings, record
         engine, speed = system.engine, system.host.speed()
         mbyte = settings.backlog_mbyte
         self.backlog_bytes = backlog_bytes(engine) if mbyte is None else mbyte * _MIB
@@ -138,8 +140,8 @@ class ReplicaLinks:
     def step(self, now_s: float, end_s: float, source: SyncSource) -> float:
         """Go on to the end of a step; returns the share of the main thread that syncs take."""
         changes = source.changes
-        if changes.bytes > 0:
-            self.least_held_s = min(self.least_held_s, self.backlog_bytes / changes.bytes)
+        if changes.bytes_per_s > 0:
+            self.least_held_s = min(self.least_held_s, self.backlog_bytes / changes.bytes_per_s)
         while self._to_come and self._to_come[0].at_s < end_s:
             event = self._to_come.pop(0)
             self._gone.append(_Link(event.at_s, event.at_s + event.lasts_s))
@@ -149,7 +151,7 @@ class ReplicaLinks:
         taken = 0.0
         for link in list(self._gone):
             gone_s = min(end_s, link.back_s) - max(now_s, link.at_s)
-            link.missed_bytes += changes.bytes * max(0.0, gone_s)
+            link.missed_bytes += changes.bytes_per_s * max(0.0, gone_s)
             if link.sync is None and link.back_s < end_s:
                 self._ask(link, max(now_s, link.back_s), source)
             while link.sync is not None and link.until_s < end_s and link in self._gone:
@@ -160,13 +162,13 @@ class ReplicaLinks:
 
     def _ask(self, link: _Link, at_s: float, source: SyncSource) -> None:
         """A replica that is back asks for what it missed."""
-        if link.begun_s == 0.0 and link.missed_bytes <= self.backlog_bytes:
+        if link.begun_s is None and link.missed_bytes <= self.backlog_bytes:
             self.partial += 1
             self._gone.remove(link)
             missed = link.missed_bytes / _MIB
             self._tell(at_s, f"the backlog has the {missed:,.1f} MiB that it missed: partial sync")
             return
-        if link.begun_s == 0.0:
+        if link.begun_s is None:
             link.begun_s = at_s
             missed, kept = link.missed_bytes / _MIB, self.backlog_bytes / _MIB
             what = f"it missed {missed:,.1f} MiB, the backlog has {kept:,.0f}: full sync"
@@ -198,7 +200,7 @@ class ReplicaLinks:
         return waits_s + max(0.1, sync.buffered_bytes / max(change_bytes, 1.0))
 
     def _end(self, link: _Link, source: SyncSource) -> None:
-        assert link.sync is not None
+        assert link.sync is not None and link.begun_s is not None
         if link.sync.outcome == "synchronised":
             lasted_s = link.until_s - link.begun_s
             self.full += 1

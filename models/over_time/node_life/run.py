@@ -133,6 +133,7 @@ class _Life:
             self.links = ReplicaLinks(scenario.replicas, lost, system, self.record)
         self._counted = dict.fromkeys(_COUNTS, 0.0)
         self._changes = Changes(0.0, 0.0, 0.0, 0.0)
+        self._loaded = 0.0
 
     def _keyspace(self, system: System, *, seed: int) -> KeySample:
         scenario, data, memory = self.scenario, self.scenario.data, self.memory
@@ -258,11 +259,9 @@ class _Life:
             if first <= 0.0:
                 what = f"a job writes {event.share:.0%} of the keys in {event.over_s:,.0f} s"
                 self.record.marks.append(Mark(event.at_s, what))
-            self.keyspace.write(
-                first=max(first, 0.0) * event.share,
-                last=min(last, 1.0) * event.share,
-                ttl_s=event.ttl_s,
-            )
+            begin, end = max(first, 0.0) * event.share, min(last, 1.0) * event.share
+            self.keyspace.write(first=begin, last=end, ttl_s=event.ttl_s)
+            self._loaded += (end - begin) * self.scenario.data.keys
 
     def _tell_progress(self, now_s: float) -> None:
         tenth, before = (
@@ -285,13 +284,15 @@ class _Life:
         per_s = {name: new[name] * keyspace.scale / seconds for name in _COUNTS}
         missed = keyspace.misses_per_read(rate * seconds * self.requests.reads)
         filled = rate * self.requests.reads * missed if self.requests.stores_misses else 0.0
-        load = rate + (0.0 if math.isnan(filled) else filled)
+        more = (0.0 if math.isnan(filled) else filled) + self._loaded / seconds
+        self._loaded = 0.0
+        load = rate + more
         cycles = new["cycles_s"] / seconds
         evicting = per_s["evicted"] * self.times.evict / 1e9
         longest_s = float(keyspace.state["counts"]["longest_cycle_s"])
         keyspace.state["counts"]["longest_cycle_s"] = 0.0
         self._changes = Changes(
-            writes=rate * self.requests.writes + load - rate,
+            writes=rate * self.requests.writes + more,
             write_bytes=self.scenario.data.key_bytes + self._mean_value_bytes,
             deletes=per_s["evicted"] + per_s["expired"] + per_s["expired_asked"],
             key_bytes=self.scenario.data.key_bytes,
@@ -309,6 +310,7 @@ class _Life:
         for name, unit, panel, value in (
             ("hits", "share", "hits", 1.0 - missed),
             ("asked", "1/s", "requests", rate),
+            ("written besides", "1/s", "requests", more),
             ("p50", "ms", "latency", p50),
             ("p99", "ms", "latency", p99),
             ("commands", "share", "main thread", float(busy)),
@@ -342,8 +344,8 @@ class _Life:
         worst = int(np.argmax(p99))
         record.fact("highest p99", float(p99[worst]), "ms", self._when(worst))
         if self.scenario.settings.maxmemory_bytes is not None:
-            full = next((each.time_s for each in record.marks if "is full" in each.what), None)
-            record.fact("memory is full", full, "s", "" if full is not None else "never")
+            note = "" if memory.full_s is not None else "never"
+            record.fact("memory is full", memory.full_s, "s", note)
         record.fact("used memory", float(record.values("memory", "used memory").max()), "bytes",
                     "at most")  # fmt: skip
         record.fact("resident memory", memory.most_resident, "bytes",
@@ -384,8 +386,7 @@ class _Life:
             said.append(f"hits between {known.min():.0%} and {known.max():.0%}")
         elif len(known):
             said.append(f"hits {known.mean():.1%}")
-        full = next((each.time_s for each in record.marks if "is full" in each.what), None)
-        if full is not None:
+        if (full := memory.full_s) is not None:
             said.append("memory is full" + (f" from {_clock(full)} on" if full > 0 else ""))
         for name in ("eviction", "expiry"):
             most = float(record.values("main thread", name).max())

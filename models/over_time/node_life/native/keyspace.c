@@ -396,7 +396,10 @@ EXPORTED void advance_keys(struct keyspace *all, double until_s) {
 }
 
 // Writes of keys of the sample one after the other, without anybody asking for them otherwise.
+// A time to live above 0 is that of all of them, whatever other writes give.
 EXPORTED void write_keys(struct keyspace *all, int64_t first, int64_t count, double ttl_s) {
+    double usual_least = all->ttl_least;
+    all->ttl_least = ttl_s > 0.0 ? 1.0 : usual_least;
     for (int64_t number = first; number < first + count; number++) {
         struct key *key = &all->key[number];
         double usual_s = key->ttl_s;
@@ -404,6 +407,7 @@ EXPORTED void write_keys(struct keyspace *all, int64_t first, int64_t count, dou
         write_key(all, number, next(all).word[0]);
         key->ttl_s = usual_s;
     }
+    all->ttl_least = usual_least;
 }
 
 // Keys of the sample that are there at first.
