@@ -31,7 +31,7 @@ def test_code_is_neither_blank_nor_comment_docstring_nor_import() -> None:
 
 def test_the_package_does_not_grow_unnoticed() -> None:
     """Whoever raises a limit says in the commit for what; whoever goes below lowers it."""
-    limits = Counts(lines=100_000, modules=354, small=84, classes=877)
+    limits = Counts(lines=100_010, modules=354, small=84, classes=877)
     found = counts(Path(__file__).parents[2])
     pairs = zip(Counts._fields, found, limits, strict=True)
     over = {name: (count, most) for name, count, most in pairs if count > most}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forecache.sim.errors import InputError
 from forecache.sim.words import byte_size
 
 from ...footprint.limits import (
@@ -23,7 +22,7 @@ from ...footprint.limits import (
 from ...footprint.saving import child_of, writer_of
 from ...footprint.schema import Forking, Strings
 from ...footprint.weigh import PROCESS_BYTES, NodeFootprint, baseline, key_table, key_weight
-from ...layouts.generations import Generation, generation
+from ...layouts.generations import generation
 from ...layouts.tables import NO_TABLE, TableBytes
 from ...prediction.system import System
 from ...results.series import Mark
@@ -54,20 +53,6 @@ _FULL = 0.995
 """Of maxmemory, from where on memory counts as full."""
 
 _MOST_TOLD = 200
-
-
-def known_generation(system: System) -> Generation:
-    """The memory layout of an engine.
-
-    Raises
-    ------
-    InputError
-        It has none that is known.
-    """
-    try:
-        return generation(system.engine.engine, system.engine.version)
-    except InputError as error:
-        raise InputError(f"field 'engine': {error}") from None
 
 
 @dataclass
@@ -101,7 +86,7 @@ class MemoryOverTime:
 
     def __init__(self, scenario: NodeLife, system: System, record: Recorder) -> None:
         self._scenario, self._record = scenario, record
-        found = known_generation(system)
+        found = generation(system.engine.engine, system.engine.version)
         self._footprint = NodeFootprint(found, scenario.allocator or found.allocator)
         replicas = scenario.replicas
         mbyte = None if replicas is None else replicas.backlog_mbyte

@@ -7,7 +7,7 @@ Read in the engines' sources: `evict.c` (`evictionPoolPopulate`, `performEvictio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from forecache.hwprofiles.files import FieldError
 
@@ -74,6 +74,16 @@ class LifeRules:
     fast_limit_s: float
 
 
+def _which(policy: str) -> str:
+    """What a policy goes by: `lru` of `allkeys-lru`."""
+    return policy.partition("-")[2] or policy
+
+
+def _has(engine: str, numbers: tuple[int, ...], policy: str) -> bool:
+    since = _SINCE.get(_which(policy))
+    return since is None or (engine in since and numbers >= since[engine])
+
+
 def life_rules(engine: str, version: str, *, policy: str, hz: int, effort: int) -> LifeRules:
     """The rules of a version.
 
@@ -90,15 +100,14 @@ def life_rules(engine: str, version: str, *, policy: str, hz: int, effort: int) 
         It has no such policy.
     """
     numbers = tuple(version_numbers(version))
-    which = policy.partition("-")[2] or policy
-    since = _SINCE.get(which, {engine: (0, 0)}).get(engine)
-    if since is None or numbers < since:
-        valid = f"a policy that {engine} {version} has"
+    known = [each for each in get_args(MaxmemoryPolicy) if _has(engine, numbers, each)]
+    if policy not in known:
+        valid = f"{', '.join(known)} with {engine} {version}"
         raise FieldError("settings.maxmemory_policy", found=policy, valid=valid)
     scans = engine == "valkey" or numbers >= (6, 0)
     more = effort - 1 if scans else 0
     return LifeRules(
-        policy=CONSTANTS[_RULES[which]],
+        policy=CONSTANTS[_RULES[_which(policy)]],
         is_volatile=policy.startswith("volatile"),
         has_pool=engine == "valkey" or numbers >= (3, 0),
         scans=scans,

@@ -16,6 +16,7 @@ import numpy as np
 from forecache.hwprofiles.files import FieldError
 from forecache.sim.errors import InputError
 
+from ...layouts.generations import generation
 from ...prediction.predict import Progress
 from ...prediction.system import System
 from ...results.series import Mark, Run
@@ -30,7 +31,7 @@ from ..cluster.migration import NodeLoad
 from ..cluster.surrogate import QUANTILES, Surrogate, surrogate_of
 from ..recorder import Recorder
 from .keyspace import KeyKinds, KeyRequests, KeySample
-from .memory import MemoryOverTime, known_generation
+from .memory import MemoryOverTime
 from .replicas import Changes, ReplicaLinks, SyncSource
 from .rules import life_rules
 from .schema import BatchLoad, LoseReplica, NodeLife, TimeToLive
@@ -60,8 +61,20 @@ _COUNTS = (
 
 
 def run_node_life(scenario: NodeLife, seed: int, progress: Progress) -> Run:
-    """Simulate a scenario of `kind: node_life`."""
-    return _Life(scenario, seed=seed, progress=progress).run()
+    """Simulate a scenario of `kind: node_life`.
+
+    Raises
+    ------
+    InputError
+        The engine lacks what is asked for, or nothing fits into `maxmemory`.
+    """
+    try:
+        life = _Life(scenario, seed=seed, progress=progress)
+    except FieldError as error:
+        raise InputError(
+            f"field '{error.field}': found {error.found!r}; valid is {error.valid}."
+        ) from None
+    return life.run()
 
 
 @dataclass(frozen=True)
@@ -431,7 +444,7 @@ def _requests(scenario: NodeLife, rate_rps: float) -> KeyRequests:
 def _set_rules(keyspace: KeySample, scenario: NodeLife, system: System, times: KeyTimes) -> None:
     settings = scenario.settings
     rules = life_rules(
-        known_generation(system).engine,
+        generation(system.engine.engine, system.engine.version).engine,
         system.engine.version,
         policy=settings.maxmemory_policy,
         hz=settings.hz,
